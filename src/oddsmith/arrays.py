@@ -1,0 +1,69 @@
+"""Array types, and the checked ways in for numbers that come from outside."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInput
+
+__all__ = ["Array", "Bools", "Ints", "Real", "finite", "number", "simplex"]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Real: TypeAlias = float | Array
+"""A number, or an array of numbers with batch axes."""
+
+
+def number(what: str, value: object, *, low: float, high: float, open_low: bool = False) -> float:
+    """`value` as a float within [low, high], or (low, high] if `open_low`.
+
+    >>> number("gamma", 0.1, low=0, high=1)
+    0.1
+    """
+    span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if high == np.inf else ']'}"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
+    inside = low < value if open_low else low <= value
+    if not (inside and value <= high and np.isfinite(value)):
+        raise InvalidInput(f"{what} must be in {span}; got {value!r}")
+    return float(value)
+
+
+def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
+    """`value` as a float64 array of finite numbers (with `ndim` axes, if given)."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"dtype {array.dtype}")
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers; got {_shown(value)}") from error
+    if ndim is not None and array.ndim != ndim:
+        raise InvalidInput(f"{what} must have {ndim} axes; got shape {array.shape}")
+    if array.size == 0:
+        raise InvalidInput(f"{what} must not be empty; got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{what} must be finite; got {int((~np.isfinite(array)).sum())} values that are not")
+    return array
+
+
+def simplex(what: str, value: object, *, n: int, over: str) -> Array:
+    """`value` as n probabilities that sum to 1 (within 1e-9, then normalised)."""
+    array = finite(what, value, ndim=1)
+    if array.shape != (n,):
+        raise InvalidInput(f"{what} must have one entry for each of the {n} {over}; got {array.shape[0]}")
+    if (array < 0).any():
+        raise InvalidInput(f"{what} must not be negative; got {float(array.min()):g} at {int(array.argmin())}")
+    total = float(array.sum())
+    if abs(total - 1) > 1e-9:
+        raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
+    normalised: Array = array / total
+    return normalised
+
+
+def _shown(value: Any) -> str:
+    """A short repr with the type, for error messages."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

@@ -1,0 +1,77 @@
+"""Exact JSON for values: what is written comes back equal, to the last bit, type and shape included.
+
+Numbers, strings, lists and dicts are themselves; NaN is null where a float is expected. What JSON has no word for
+is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.errors import InvalidInput
+
+__all__ = ["decode", "decode_floats", "encode", "encode_floats"]
+
+
+def encode_floats(values: Array) -> Any:
+    """Nested lists of numbers; NaN as null, infinities as "inf" and "-inf".
+
+    >>> encode_floats(np.array([0.5, np.nan, -np.inf]))
+    [0.5, None, '-inf']
+    """
+    if np.isfinite(values).all():
+        return values.tolist()
+    if values.ndim == 0:
+        return None if np.isnan(values) else str(float(values)) if np.isinf(values) else float(values)
+    return [encode_floats(row) for row in values]
+
+
+def decode_floats(values: Any) -> Array:
+    """The float64 array that `encode_floats` wrote (numpy reads "inf", and None as NaN)."""
+    return np.array(values, dtype=np.float64)
+
+
+def encode(value: Any) -> Any:
+    """A JSON value for any mix of numbers, strings, arrays, lists, tuples, dicts and rows of data frames.
+
+    >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
+    {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubU":
+        values = encode_floats(np.asarray(value)) if value.dtype.kind == "f" else value.tolist()
+        return {"$array": values, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, list):
+        return [encode(inner) for inner in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [encode(inner) for inner in value]}
+    if isinstance(value, dict):
+        if all(isinstance(name, str) and not name.startswith("$") for name in value):
+            return {name: encode(inner) for name, inner in value.items()}
+        return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
+    if hasattr(value, "to_dict"):
+        return encode(value.to_dict())
+    raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
+
+
+def decode(value: Any) -> Any:
+    """The value that `encode` wrote."""
+    if isinstance(value, list):
+        return [decode(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" in value:
+        return float(value["$float"])
+    if "$tuple" in value:
+        return tuple(decode(inner) for inner in value["$tuple"])
+    if "$dict" in value:
+        return {decode(name): decode(inner) for name, inner in value["$dict"]}
+    if "$array" in value:
+        dtype = np.dtype(value["dtype"])
+        values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"])
+        return values.astype(dtype).reshape(value["shape"])[()]
+    return {name: decode(inner) for name, inner in value.items()}

@@ -1,0 +1,30 @@
+"""Experts predict: banks of N predictors of every arm's mean reward."""
+
+from oddsmith.experts.base import Experts
+from oddsmith.experts.clipped import Clipped
+from oddsmith.experts.covers import Cover, ball_cover, grid_cover
+from oddsmith.experts.functions import FunctionExperts
+from oddsmith.experts.given import GivenExperts
+from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.linear import LinearExperts
+from oddsmith.experts.models import ModelExperts
+from oddsmith.experts.onnx import OnnxExperts
+from oddsmith.experts.stack import Stacked, stack
+from oddsmith.experts.tables import TableExperts
+
+__all__ = [
+    "Clipped",
+    "Cover",
+    "Experts",
+    "FunctionExperts",
+    "GivenExperts",
+    "Guarded",
+    "LinearExperts",
+    "ModelExperts",
+    "OnnxExperts",
+    "Stacked",
+    "TableExperts",
+    "ball_cover",
+    "grid_cover",
+    "stack",
+]

@@ -1,0 +1,134 @@
+"""The Experts protocol: a bank of N predictors of every arm's mean reward."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, State
+from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.weights import awake_weights, greedy, mix, vote
+
+__all__ = ["Experts", "Poll", "as_predictions", "check_names", "numbered"]
+
+
+class Poll(NamedTuple):
+    """Predictions (…, N, K), odds (…, K), and the weights behind them if anyone lacks an opinion on some arm."""
+
+    predictions: Array
+    propensities: Array
+    weights: Array | None = None
+
+
+class Experts(Protocol):
+    """N experts. The bodies here are those of fixed experts: name it as base, write `names` and `predict`.
+
+    >>> class Coin(Experts):
+    ...     names = ("fair", "loaded")
+    ...     def predict(self, state, context):
+    ...         return np.array([[0.5, 0.5], [0.2, 0.8]])
+    >>> Coin().advise((), None)[1]
+    array([[0.5, 0.5],
+           [0. , 1. ]])
+    """
+
+    if TYPE_CHECKING:  # properties for the type checker, plain attributes for frozen dataclasses to override
+
+        @property
+        def names(self) -> tuple[str, ...]:
+            """One name for each of the N experts, all different."""
+            ...
+
+        @property
+        def arms(self) -> tuple[str, ...] | None:
+            """The names of the arms, where the bank knows them."""
+            return None
+
+        @property
+        def moves(self) -> bool:
+            """Whether `update` changes the state (and then it may write in place)."""
+            return False
+    else:
+        arms = None
+        moves = False
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        """The state before any reward; fixed experts have none."""
+        return ()
+
+    def predict(self, state: State, context: Context) -> Array:
+        """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of NaN an expert asleep."""
+        ...
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""
+        predictions = self.predict(state, context)
+        return predictions, greedy(predictions, eligible)
+
+    def poll(
+        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Poll:
+        """Predictions, and the odds of the weighted votes mixed with gamma; override it only to be faster."""
+        if type(self).advise is not Experts.advise:
+            predictions, ballots = self.advise(state, context, eligible)
+            _check(predictions, log_weights, eligible)
+            propensities, asleep = mix(log_weights, ballots, gamma, eligible), bool(np.isnan(predictions).any())
+            return Poll(predictions, propensities, awake_weights(log_weights, ballots) if asleep else None)
+        predictions = self.predict(state, context)
+        _check(predictions, log_weights, eligible)
+        propensities, asleep = vote(log_weights, predictions, gamma, eligible)
+        return Poll(
+            predictions, propensities, awake_weights(log_weights, greedy(predictions, eligible)) if asleep else None
+        )
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        """The state after one reward; whatever can raise must come before the first write."""
+        return state
+
+
+@lru_cache(maxsize=64)
+def numbered(n: int) -> tuple[str, ...]:
+    """Names for experts that have none.
+
+    >>> numbered(2)
+    ('expert 0', 'expert 1')
+    """
+    return tuple(f"expert {i}" for i in range(n))
+
+
+def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:
+    """`names` as a tuple of distinct, non-empty strings (n of them, if given)."""
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
+        raise InvalidInput(f"{what} must be a sequence of names; got {names!r}")
+    checked = tuple(names)
+    if wrong := [name for name in checked if not isinstance(name, str) or not name]:
+        raise InvalidInput(f"{what} must be non-empty strings; got {wrong[0]!r}")
+    if len(set(checked)) != len(checked):
+        twice = next(name for name in checked if checked.count(name) > 1)
+        raise InvalidInput(f"{what} must be distinct; got {twice!r} twice")
+    if not checked or (n is not None and len(checked) != n):
+        raise InvalidInput(f"{what} must be {n or 'at least 1'} names; got {len(checked)}")
+    return checked
+
+
+def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
+    """`values` as floats (…, N, K) from outside code, or ExpertFailed in one sentence."""
+    try:
+        predictions = np.asarray(values)
+        if predictions.dtype.kind != "f":
+            predictions = predictions.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ExpertFailed(f"{source} must give numbers; got {type(values).__name__}: {error}") from error
+    if predictions.ndim < 2 or predictions.shape[-2] != n_experts or predictions.shape[-1] == 0:
+        raise ExpertFailed(f"{source} must give predictions of shape (…, {n_experts}, K); got {predictions.shape}")
+    return predictions
+
+
+def _check(predictions: Any, log_weights: Array, eligible: Bools | None) -> None:
+    """Refuses predictions that are not (…, N, K), and a mask that is not (…, K)."""
+    if not isinstance(predictions, np.ndarray) or predictions.shape[-2:-1] != log_weights.shape[-1:]:
+        shape = getattr(predictions, "shape", type(predictions).__name__)
+        raise ExpertFailed(f"experts must give predictions of shape (…, {log_weights.shape[-1]}, K); got {shape}")
+    if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
+        raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")

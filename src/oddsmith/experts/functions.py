@@ -1,0 +1,94 @@
+"""FunctionExperts: any Python function of a context, or of a context and an arm."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Context, State
+from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.experts.base import Experts, as_predictions, check_names
+
+__all__ = ["FunctionExperts"]
+
+
+@dataclass(frozen=True)
+class FunctionExperts(Experts):
+    """Experts from functions: `f(context, arm)` gives one number, `f(context)` gives all K of them.
+
+    `arm` is the arm's name. One context is a number, a string, a dict, a 1-D array or a row of a data frame;
+    a list, a 2-D array or a data frame is a batch, and each function is called once per row.
+
+    >>> def night_owl(context, arm):
+    ...     return context["hour"] / 24 if arm == "late" else 0.4
+    >>> FunctionExperts({"night owl": night_owl}, arms=["early", "late"]).predict((), {"hour": 18})
+    array([[0.4 , 0.75]])
+    """
+
+    functions: Mapping[str, Callable[..., Any]]
+    arms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.functions, Mapping):
+            raise InvalidInput(f"functions must be a dict of name: function; got {type(self.functions).__name__}")
+        check_names("names", self.functions)
+        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        object.__setattr__(self, "functions", dict(self.functions))
+        if wrong := [name for name, function in self.functions.items() if _arity(function) not in (1, 2)]:
+            raise InvalidInput(f"functions must take (context) or (context, arm); got {wrong[0]!r} which takes neither")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.functions)
+
+    def split(self) -> tuple["FunctionExperts", ...]:
+        """One bank for each function, so that a guard can tell them apart."""
+        return tuple(FunctionExperts({name: function}, self.arms) for name, function in self.functions.items())
+
+    def predict(self, state: State, context: Context) -> Array:
+        batch = _batch(context)
+        if batch is None:
+            return self._row(context)
+        return np.stack([self._row(row) for row in batch])
+
+    def _row(self, context: Context) -> Array:
+        said = [self._said(name, function, context) for name, function in self.functions.items()]
+        return as_predictions(said, n_experts=len(said), source="FunctionExperts")
+
+    def _said(self, name: str, function: Callable[..., Any], context: Context) -> Array:
+        said = [function(context, arm) for arm in self.arms] if _arity(function) == 2 else function(context)
+        try:
+            values = np.asarray(said, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ExpertFailed(f"expert {name!r} must give numbers; got {said!r:.60}") from error
+        if values.shape != (len(self.arms),):
+            raise ExpertFailed(
+                f"expert {name!r} must give {len(self.arms)} numbers, one per arm; got shape {values.shape}"
+            )
+        return values
+
+
+def _arity(function: Any) -> int:
+    """How many positional arguments a function requires: 1 or 2, or -1 for something else."""
+    if not callable(function):
+        return -1
+    required = [
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    return len(required)
+
+
+def _batch(context: Context) -> Iterable[Any] | None:
+    """The rows of a batch of contexts, or None for one context."""
+    if hasattr(context, "iterrows"):
+        return [row for _, row in context.iterrows()]
+    if isinstance(context, list | tuple):
+        return context
+    if isinstance(context, np.ndarray) and (context.ndim > 1 or context.dtype == object):
+        return list(context)
+    return None

@@ -1,0 +1,120 @@
+"""LinearExperts: a bank of weight vectors, each an expert."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from oddsmith import kernels
+from oddsmith.arrays import Array, Bools, Real, finite
+from oddsmith.decision import Context, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, Poll, check_names, numbered
+
+__all__ = ["LinearExperts"]
+
+Link = Literal["logistic", "identity", "probit"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearExperts(Experts):
+    """f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
+
+    `weights` (N, d): the context is the features of every arm, (…, K, d).
+    `weights` (N, K, d): the context is (…, d), and every arm has weights of its own.
+    NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions.
+
+    >>> bank = LinearExperts(np.array([[1.0, 0.0], [0.0, 2.0]]), link="identity")
+    >>> bank.predict((), np.array([[0.1, 0.2], [0.3, 0.1]]))
+    array([[0.1, 0.3],
+           [0.4, 0.2]])
+    """
+
+    weights: Array
+    link: Link = "logistic"
+    names: tuple[str, ...] = ()
+    _columns: Array = field(init=False, repr=False)
+    _one_call: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights)
+        single = weights.dtype == np.float32
+        checked = finite("weights", weights)
+        if checked.ndim not in (2, 3):
+            raise InvalidInput(f"weights must have shape (N, d), or (N, K, d) for weights per arm; got {checked.shape}")
+        if self.link not in _LINKS:
+            raise InvalidInput(f"link must be one of {', '.join(_LINKS)}; got {self.link!r}")
+        checked = checked.astype(np.float32 if single else np.float64)
+        n = len(checked)
+        object.__setattr__(self, "weights", checked)
+        object.__setattr__(self, "names", check_names("names", self.names, n=n) if self.names else numbered(n))
+        # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights per arm
+        columns = checked.T if checked.ndim == 2 else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
+        object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
+        object.__setattr__(self, "_one_call", checked.ndim == 2 and self.link == "logistic")
+
+    def predict(self, state: State, context: Context) -> Array:
+        features = self._features(context)
+        scores = np.dot(features, self._columns) if features.ndim == 2 else features @ self._columns
+        if self.weights.ndim == 3:
+            scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], -1)
+        return _LINKS[self.link](scores).swapaxes(-1, -2)
+
+    def poll(
+        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Poll:
+        """One compiled call for one decision of logistic experts; else the usual way."""
+        compiled = kernels.compiled()
+        if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
+            features = self._features(context)
+            if features.ndim == 2 and features.flags.c_contiguous:
+                polled = compiled.poll_logistic(log_weights, features, self._columns, gamma)
+                if polled is not None:
+                    return Poll(*polled)
+        return super().poll(state, context, log_weights, gamma, eligible)
+
+    def _features(self, context: Context) -> Array:
+        """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""
+        columns = self._columns
+        features = (
+            context if isinstance(context, np.ndarray) and context.dtype == columns.dtype else self._asked(context)
+        )
+        if features.shape[-1:] != columns.shape[:1] or (features.ndim < 2 and self.weights.ndim == 2):
+            allowed = f"(…, K, {len(columns)})" if self.weights.ndim == 2 else f"(…, {len(columns)})"
+            raise InvalidInput(f"context must have shape {allowed}; got {features.shape}")
+        return features
+
+    def _asked(self, context: Context) -> Array:
+        try:
+            return np.asarray(context).astype(self.weights.dtype)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"context must be numbers; got {type(context).__name__}: {error}") from error
+
+
+def _logistic(scores: Array) -> Array:
+    """1 / (1 + exp(-s)); beyond |s| = 708 it stays put, in both twins."""
+    compiled = kernels.compiled()
+    if compiled is not None:
+        compiled.logistic(scores)
+        return scores
+    np.negative(scores, out=scores)
+    np.minimum(scores, 708.0, out=scores)
+    np.exp(scores, out=scores)
+    scores += 1
+    return np.reciprocal(scores, out=scores)
+
+
+def _probit(scores: Array) -> Array:
+    """Φ(s), the normal distribution function."""
+    from scipy.special import ndtr
+
+    predictions: Array = ndtr(scores)
+    return predictions
+
+
+_LINKS: dict[str, Callable[[Array], Array]] = {
+    "logistic": _logistic,
+    "identity": lambda scores: scores,
+    "probit": _probit,
+}

@@ -1,0 +1,167 @@
+"""ModelExperts: a dict of trained models, each an expert."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, finite
+from oddsmith.decision import Context, State
+from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.experts.base import Experts, as_predictions, check_names
+from oddsmith.experts.clipped import check_clip
+from oddsmith.weights import greedy
+
+__all__ = ["ModelExperts"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelExperts(Experts):
+    """Experts from models with `predict_proba` or `predict` (scikit-learn, LightGBM, XGBoost, your own).
+
+    What a model is asked depends on what it is:
+      * `arm_features` (K, m) given: one row [context, features of the arm] per arm, the answer is the reward's mean;
+      * `arm_features="context"`: the context already has a row per arm, (…, K, d);
+      * a dict of arm name: model, or a list of K models: each arm's model is asked about the context;
+      * else one model answers for all arms: K columns, by `classes_` where the model has the arms as classes.
+
+    Predictions are clipped to `clip`, visibly: votes are taken before clipping, which would make ties. Each model is
+    called once per batch (once per arm, where each arm has its own). `version` names the models' training run: it is
+    the part of them that a saved agent remembers.
+
+    >>> class Fan:
+    ...     def predict(self, X):
+    ...         return np.array([[0.1, 0.7, 1.0]] * len(X))
+    >>> ModelExperts({"fan": Fan()}, arms=["home", "draw", "away"]).predict((), np.zeros(4))
+    array([[0.1 , 0.7 , 0.99]])
+    """
+
+    models: Mapping[str, Any]
+    arms: tuple[str, ...]
+    arm_features: Any = None
+    clip: tuple[float, float] = (0.01, 0.99)
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.models, Mapping):
+            raise InvalidInput(f"models must be a dict of name: model; got {type(self.models).__name__}")
+        check_names("names", self.models)
+        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        if not isinstance(self.clip, tuple) or len(self.clip) != 2:
+            raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
+        check_clip(*self.clip)
+        object.__setattr__(self, "models", {name: self._per_arm(name, model) for name, model in self.models.items()})
+        if self.arm_features is not None and not isinstance(self.arm_features, str):
+            features = finite("arm_features", self.arm_features, ndim=2)
+            if len(features) != len(self.arms):
+                raise InvalidInput(
+                    f"arm_features must have one row for each of {len(self.arms)} arms; got {len(features)}"
+                )
+            object.__setattr__(self, "arm_features", features)
+        elif self.arm_features not in (None, "context"):
+            raise InvalidInput(f'arm_features must be rows of numbers or "context"; got {self.arm_features!r}')
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.models)
+
+    def split(self) -> tuple["ModelExperts", ...]:
+        """One bank for each model, so that a guard can tell them apart."""
+        rest = (self.arms, self.arm_features, self.clip, self.version)
+        return tuple(ModelExperts({name: model}, *rest) for name, model in self.models.items())
+
+    def predict(self, state: State, context: Context) -> Array:
+        return np.clip(self._raw(context), *self.clip)
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        raw = self._raw(context)
+        return np.clip(raw, *self.clip), greedy(raw, eligible)
+
+    def _raw(self, context: Context) -> Array:
+        """Unclipped predictions (…, N, K), arms outermost in memory."""
+        rows, lead = self._rows(context)
+        said = np.stack([self._ask(name, model, rows) for name, model in self.models.items()], axis=-1)
+        return np.swapaxes(said.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
+
+    def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
+        """What the models are asked (rows), and the batch axes."""
+        if hasattr(context, "columns") and self.arm_features is None:
+            return context, (len(context),)
+        features = as_features(context)
+        n_arms = len(self.arms)
+        if self.arm_features is None:
+            return features.reshape(-1, features.shape[-1]), features.shape[:-1]
+        if isinstance(self.arm_features, str):
+            if features.shape[-2:-1] != (n_arms,):
+                raise InvalidInput(f"context must have shape (…, {n_arms}, d), a row per arm; got {features.shape}")
+            return features.reshape(-1, features.shape[-1]), features.shape[:-2]
+        lead = features.shape[:-1]
+        spread = np.broadcast_to(features[..., None, :], (*lead, n_arms, features.shape[-1]))
+        arms = np.broadcast_to(self.arm_features, (*lead, *self.arm_features.shape))
+        joined = np.concatenate([spread, arms], axis=-1)
+        return joined.reshape(-1, joined.shape[-1]), lead
+
+    def _ask(self, name: str, model: Any, rows: Any) -> Array:
+        """One model's answers for all rows and arms, flat (rows · K)."""
+        n = len(rows)
+        if isinstance(model, tuple):
+            return np.stack([_mean_reward(name, one, rows) for one in model], axis=-1).reshape(-1)
+        if self.arm_features is not None:
+            return _mean_reward(name, model, rows)
+        said = np.asarray(model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
+        columns = _columns(getattr(model, "classes_", None), self.arms)
+        said = said if columns is None or said.ndim != 2 else said[:, columns]
+        if said.shape != (n, len(self.arms)):
+            raise ExpertFailed(
+                f"model {name!r} must give {n} x {len(self.arms)} numbers, one per arm; got {said.shape}"
+            )
+        return as_predictions(said, n_experts=n, source=f"model {name!r}").reshape(-1)
+
+    def _per_arm(self, name: str, model: Any) -> Any:
+        """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
+        if isinstance(model, Mapping):
+            if set(model) != set(self.arms):
+                raise InvalidInput(
+                    f"model {name!r} must have one model for each arm {list(self.arms)}; got {list(model)}"
+                )
+            model = [model[arm] for arm in self.arms]
+        each = tuple(model) if isinstance(model, Sequence) else (model,)
+        if isinstance(model, Sequence) and len(each) != len(self.arms):
+            raise InvalidInput(f"model {name!r} must be {len(self.arms)} models, one per arm; got {len(each)}")
+        for one in each:
+            if not hasattr(one, "predict_proba") and not hasattr(one, "predict"):
+                raise InvalidInput(f"model {name!r} must have predict_proba or predict; got {type(one).__name__}")
+        return each if isinstance(model, Sequence) else model
+
+
+def as_features(context: Context) -> Array:
+    """A context, or a batch of them, as an array of at least one axis."""
+    features = np.atleast_1d(np.asarray(context))
+    if features.dtype == object:
+        try:
+            return features.astype(np.float64)
+        except (TypeError, ValueError):
+            return features
+    return features
+
+
+def _mean_reward(name: str, model: Any, rows: Any) -> Array:
+    """E[reward] per row: the probability of the second of two classes, or the regression's value."""
+    classifier = hasattr(model, "predict_proba")
+    said = np.asarray(model.predict_proba(rows) if classifier else model.predict(rows), dtype=np.float64)
+    if said.ndim == 2 and said.shape[1] == 2:
+        said = said[:, 1]
+    elif said.ndim == 2 and said.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
+        said = np.full(len(said), float(model.classes_[0])) if classifier else said[:, 0]
+    if said.shape != (len(rows),):
+        raise ExpertFailed(f"model {name!r} must give one number per row, {len(rows)} of them; got shape {said.shape}")
+    return said
+
+
+def _columns(classes: Any, arms: tuple[str, ...]) -> list[int] | None:
+    """The columns of the arms where a classifier's classes are the arms' names or numbers; None where they are not."""
+    if classes is None or len(classes) != len(arms):
+        return None
+    known = [str(one) for one in np.asarray(classes).tolist()]
+    return [known.index(arm) for arm in arms] if set(known) == set(arms) else None

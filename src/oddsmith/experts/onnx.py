@@ -1,0 +1,97 @@
+"""OnnxExperts: models as ONNX files, run by onnxruntime."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Context, State
+from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
+from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.models import ModelExperts
+
+__all__ = ["OnnxExperts"]
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxExperts(Experts):
+    """`ModelExperts` over ONNX files: name: path (or bytes), one input of shape (rows, features).
+
+    A model's last float output is taken: probabilities of a classifier (without ZipMap), or a regression.
+    `version` is the models' content, so a saved agent refuses a file that has changed.
+    """
+
+    files: Mapping[str, Any]
+    arms: tuple[str, ...]
+    arm_features: Any = None
+    clip: tuple[float, float] = (0.01, 0.99)
+    version: str = field(init=False)
+    _bank: ModelExperts = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.files, Mapping):
+            raise InvalidInput(f"files must be a dict of name: path; got {type(self.files).__name__}")
+        check_names("names", self.files)
+        contents = {name: _content(name, file) for name, file in self.files.items()}
+        models = {name: _OnnxModel(name, content) for name, content in contents.items()}
+        object.__setattr__(self, "version", sha256(b"".join(contents.values())).hexdigest()[:16])
+        bank = ModelExperts(models, self.arms, self.arm_features, self.clip, self.version)
+        object.__setattr__(self, "arms", bank.arms)
+        object.__setattr__(self, "_bank", bank)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._bank.names
+
+    def split(self) -> tuple[ModelExperts, ...]:
+        return self._bank.split()
+
+    def predict(self, state: State, context: Context) -> Array:
+        return self._bank.predict(state, context)
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        return self._bank.advise(state, context, eligible)
+
+
+class _OnnxModel:
+    """One ONNX session that answers `predict` like a scikit-learn model."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtra(f"OnnxExperts needs the extra oddsmith[models]; {error}") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # same sums on every machine, and decisions are small
+        try:
+            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises its own kinds for every sort of broken file
+            raise BadFile(f"expert {name!r} must be an ONNX model; {str(error).splitlines()[0]:.200}") from error
+        outputs = [output for output in self._session.get_outputs() if output.type in _FLOATS]
+        if len(self._session.get_inputs()) != 1 or not outputs:
+            raise BadFile(f"expert {name!r} must have one input and a float output (export classifiers without ZipMap)")
+        self._name = name
+        self._input, self._output = self._session.get_inputs()[0], outputs[-1]
+
+    def predict(self, rows: Any) -> Array:
+        dtype = _FLOATS.get(self._input.type)
+        if dtype is None:
+            raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
+        fed = {self._input.name: np.asarray(rows).astype(dtype)}
+        return np.asarray(self._session.run([self._output.name], fed)[0], dtype=np.float64)
+
+
+_FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+
+
+def _content(name: str, file: Any) -> bytes:
+    if isinstance(file, bytes):
+        return file
+    try:
+        return Path(file).read_bytes()
+    except (OSError, TypeError) as error:
+        raise BadFile(f"expert {name!r} must be a readable ONNX file; got {file!r:.80}: {error}") from error

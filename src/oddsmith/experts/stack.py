@@ -1,0 +1,87 @@
+"""stack: several banks side by side as one."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, State
+from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.experts.base import Experts, check_names
+
+__all__ = ["Stacked", "stack"]
+
+
+@dataclass(frozen=True)
+class Stacked(Experts):
+    """Banks side by side, made by `stack`: experts in the order of the banks, one state for each bank."""
+
+    banks: tuple[Experts, ...]
+
+    def __post_init__(self) -> None:
+        if not self.banks:
+            raise InvalidInput("stack needs at least one bank of experts; got none")
+        check_names("names over all banks", self.names)
+        known = {bank.arms for bank in self.banks if bank.arms is not None}
+        if len(known) > 1:
+            raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in known)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for bank in self.banks for name in bank.names)
+
+    @property
+    def arms(self) -> tuple[str, ...] | None:
+        return next((bank.arms for bank in self.banks if bank.arms is not None), None)
+
+    @property
+    def moves(self) -> bool:
+        return any(bank.moves for bank in self.banks)
+
+    def split(self) -> tuple[Experts, ...]:
+        return self.banks
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        return tuple(bank.init(shape) for bank in self.banks)
+
+    def predict(self, state: State, context: Context) -> Array:
+        return _joined([bank.predict(own, context) for bank, own in zip(self.banks, state, strict=True)])
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        pairs = [bank.advise(own, context, eligible) for bank, own in zip(self.banks, state, strict=True)]
+        return _joined([predictions for predictions, _ in pairs]), _joined([ballots for _, ballots in pairs])
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        """Each bank learns from its own part of the advice; if one raises, none has learnt."""
+        ends = np.cumsum([len(bank.names) for bank in self.banks])[:-1]
+        parts = [decision] * len(self.banks)
+        if decision.advice is not None:
+            parts = [decision._replace(advice=part) for part in np.split(decision.advice, ends, axis=-1)]
+        movers = [bank.moves for bank in self.banks]
+        updated = []
+        for i, (bank, own, part) in enumerate(zip(self.banks, state, parts, strict=True)):
+            # a later bank may still raise: work on a copy where this one would write in place
+            safe = deepcopy(own) if bank.moves and any(movers[i + 1 :]) else own
+            updated.append(bank.update(safe, part, reward))
+        return tuple(updated)
+
+
+def stack(*banks: Experts) -> Stacked:
+    """Several banks as one; all of them read the same context.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> stack(GivenExperts(["a"]), GivenExperts(["b"])).predict(((), ()), [[0.2, 0.3]])
+    array([[0.2, 0.3],
+           [0.2, 0.3]])
+    """
+    return Stacked(banks)
+
+
+def _joined(parts: list[Array]) -> Array:
+    try:
+        lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
+        return np.concatenate([np.broadcast_to(part, lead + part.shape[-2:]) for part in parts], axis=-2)
+    except ValueError as error:
+        shapes = ", ".join(str(part.shape) for part in parts)
+        raise ExpertFailed(f"banks must agree on batch axes and arms; got predictions of shapes {shapes}") from error

@@ -1,0 +1,41 @@
+"""TableExperts: finitely many contexts, every prediction written down."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Context, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, check_names, numbered
+
+__all__ = ["TableExperts"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableExperts(Experts):
+    """Predictions `table` (X, N, K); the context is an index in 0 … X-1, of any shape (…).
+
+    >>> TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])).predict((), 1)
+    array([[0.6, 0.4]])
+    """
+
+    table: Array
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        table = np.asarray(self.table)
+        if table.ndim != 3 or 0 in table.shape or table.dtype.kind not in "fiub":
+            raise InvalidInput(f"table must be numbers (contexts, experts, arms); got {table.dtype} {table.shape}")
+        # arms outermost in memory, so that a drawn column is contiguous
+        arms_first = np.ascontiguousarray(np.swapaxes(table.astype(np.float64), 1, 2))
+        object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
+        n = table.shape[1]
+        object.__setattr__(self, "names", check_names("names", self.names, n=n) if self.names else numbered(n))
+
+    def predict(self, state: State, context: Context) -> Array:
+        index = np.asarray(context)
+        n = len(self.table)
+        if index.dtype.kind not in "iu" or index.size == 0 or index.min() < 0 or index.max() >= n:
+            raise InvalidInput(f"context must be an index in 0 … {n - 1}; got {context!r}")
+        return np.swapaxes(np.swapaxes(self.table, 1, 2)[index], -1, -2)

@@ -1,0 +1,66 @@
+"""The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
+
+Numbers and names as they are, arrays by content, functions by qualified name, dataclasses field by field, and opaque
+models by class: what tells two trainings of a model apart is the `version` its owner was given.
+"""
+
+import functools
+import json
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import NotPortable
+
+__all__ = ["describe", "fingerprint"]
+
+
+def fingerprint(policy: object) -> str:
+    """A short hash of `describe(policy)`.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> fingerprint(GivenExperts(["a"])) == fingerprint(GivenExperts(["a"])) != fingerprint(GivenExperts(["b"]))
+    True
+    """
+    return sha256(json.dumps(describe(policy), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def describe(value: Any) -> Any:
+    """A JSON value that names every setting; lambdas and local functions are refused.
+
+    >>> describe(np.float64(0.5)), describe(np.log)
+    (0.5, {'function': 'numpy:log'})
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        content = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return {"array": content, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, type):
+        return {"class": _qualified(value)}
+    if isinstance(value, FunctionType | BuiltinFunctionType | np.ufunc):
+        return {"function": _qualified(value)}
+    if isinstance(value, functools.partial):
+        return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
+    if isinstance(value, dict):
+        return {"dict": [[describe(name), describe(inner)] for name, inner in value.items()]}
+    if isinstance(value, list | tuple):
+        return [describe(inner) for inner in value]
+    described: dict[str, Any] = {"class": _qualified(type(value))}
+    if is_dataclass(value):
+        described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
+    return described
+
+
+def _qualified(value: Any) -> str:
+    """module:name of a function or class that any process can find."""
+    name = getattr(value, "__qualname__", None) or value.__name__
+    module = getattr(value, "__module__", None) or "numpy"
+    if "<" in name:
+        raise NotPortable(f"a saved policy must be made of a module's functions and classes; got {name} in {module}")
+    return f"{module}:{name}"

@@ -1,0 +1,50 @@
+"""The one place where compiled twins are chosen: numba's when it is installed, else none.
+
+The twins (`compiled`) give the same arms for the same uniforms as the numpy functions they stand in for.
+numba is imported on first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
+keeps to numpy; `numba` insists on the compiled twins; `auto`, the default, takes what there is.
+"""
+
+import importlib
+import os
+from types import ModuleType
+
+from oddsmith.errors import InvalidInput, MissingExtra
+
+__all__ = ["LOG", "SQUARE", "compiled", "use"]
+
+LOG, SQUARE = 0, 1  # the losses that have a compiled twin
+
+_CHOICES = ("auto", "numba", "numpy")
+_chosen: str | None = None
+_twins: ModuleType | None = None
+
+
+def compiled() -> ModuleType | None:
+    """The module of compiled twins in use, or None: numpy does the work.
+
+    >>> use("numpy"); compiled() is None
+    True
+    >>> use("auto")
+    """
+    return _twins if _chosen is not None else _choose(os.environ.get("ODDSMITH_KERNELS", "auto"))
+
+
+def use(choice: str) -> None:
+    """Choose "numpy", "numba", or "auto": numba when it is installed."""
+    _choose(choice)
+
+
+def _choose(choice: str) -> ModuleType | None:
+    global _chosen, _twins
+    if choice not in _CHOICES:
+        raise InvalidInput(f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}")
+    twins = None
+    if choice != "numpy":
+        try:
+            twins = importlib.import_module("oddsmith.compiled")
+        except ImportError as error:
+            if choice == "numba":
+                raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error
+    _twins, _chosen = twins, choice
+    return twins

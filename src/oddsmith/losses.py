@@ -1,0 +1,72 @@
+"""Losses: plain elementwise functions `loss(prediction, reward)`.
+
+Both arguments broadcast; rewards may be any numbers in [0, 1] (theory 5.13: for these losses
+Bernoulli rewards are the worst case, so rounding a fractional reward is never needed).
+A loss of `inf` is allowed (it refutes the expert); NaN means "outside the loss's domain".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import xlog1py, xlogy
+
+from oddsmith.arrays import Array, Real, number
+from oddsmith.errors import InvalidInput
+
+__all__ = ["Loss", "Scaled", "log_loss", "scaled", "square_loss"]
+
+Loss: TypeAlias = Callable[[Array, Real], Array]
+
+
+def square_loss(prediction: Array, reward: Real) -> Array:
+    """(g - r)², the square loss of prediction g on reward r (Li 2013, Section 4.1).
+
+    >>> square_loss(np.array([0.5, 1.0]), 1)
+    array([0.25, 0.  ])
+    """
+    difference = prediction - reward
+    return difference * difference
+
+
+def log_loss(prediction: Array, reward: Real) -> Array:
+    """-r ln g - (1 - r) ln(1 - g), the log loss with 0 ln 0 = 0 (Li 2013, Section 4.2).
+
+    A prediction of 0 or 1 that turns out wrong costs `inf`; outside [0, 1] the loss is NaN.
+
+    >>> log_loss(np.array([0.5, 1.0, 0.0]), 1)
+    array([0.69314718, 0.        ,        inf])
+    """
+    loss: Array
+    if isinstance(reward, float) and reward in (0.0, 1.0):
+        loss = 0.0 - (xlogy(1.0, prediction) if reward else xlog1py(1.0, -prediction))
+    else:
+        loss = 0.0 - (xlogy(reward, prediction) + xlog1py(1 - reward, -prediction))
+    # Beware: xlog(0, ·) is 0 even outside the domain, and then the other term is a negative loss.
+    return np.where(loss < 0, np.nan, loss) if np.fmin.reduce(loss, axis=None) < 0 else loss
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """loss / beta, the paper's normalised loss; made by `scaled`."""
+
+    loss: Loss
+    beta: float
+
+    def __post_init__(self) -> None:
+        if not callable(self.loss):
+            raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
+        number("beta", self.beta, low=0, high=np.inf, open_low=True)
+
+    def __call__(self, prediction: Array, reward: Real) -> Array:
+        return self.loss(prediction, reward) / self.beta
+
+
+def scaled(loss: Loss, beta: float) -> Scaled:
+    """loss / beta. With eta · beta in place of eta it gives the very same weights (scale invariance).
+
+    >>> scaled(square_loss, 4.0)(np.array([0.5]), 1)
+    array([0.0625])
+    """
+    return Scaled(loss, beta)

@@ -1,0 +1,17 @@
+"""Policies turn a state and a context into odds."""
+
+from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.gts import GeneralizedThompsonSampling, GtsState
+from oddsmith.policies.recipes import thompson_sampling
+from oddsmith.policies.schedules import PowerSchedule, Schedule
+
+__all__ = [
+    "Bounded",
+    "Explanation",
+    "GeneralizedThompsonSampling",
+    "GtsState",
+    "PowerSchedule",
+    "Schedule",
+    "thompson_sampling",
+]

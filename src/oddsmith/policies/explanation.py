@@ -1,0 +1,45 @@
+"""Explanation: who votes for what, with which weight, and what is exploration."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+
+__all__ = ["Explanation"]
+
+
+class Explanation(NamedTuple):
+    """One decision's odds taken apart; print it for a table.
+
+    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform; `posterior` counts sleepers too, `weights` do not.
+    """
+
+    names: tuple[str, ...]
+    arms: tuple[str, ...]
+    posterior: Array
+    weights: Array
+    predictions: Array
+    ballots: Array
+    uniform: Array
+    propensities: Array
+
+    def __str__(self) -> str:
+        """The ten heaviest experts' weight, vote and predictions, the exploration, and the odds."""
+        if self.propensities.ndim != 1:
+            return f"Explanation of shape {self.propensities.shape[:-1]} over {len(self.arms)} arms"
+        heaviest = np.argsort(-self.posterior, kind="stable")[:10]
+        rows = [["expert", "weight", "votes for", *self.arms]]
+        rows += [self._row(int(i)) for i in heaviest]
+        if len(self.names) > len(heaviest):
+            rest = 1 - float(self.posterior[heaviest].sum())
+            rows.append([f"… {len(self.names) - len(heaviest)} more", f"{rest:.4f}", ""] + [""] * len(self.arms))
+        rows.append(["exploration", f"{self.uniform.sum():.4f}", "", *(f"{p:.4f}" for p in self.uniform)])
+        rows.append(["odds", "", "", *(f"{p:.4f}" for p in self.propensities)])
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    def _row(self, i: int) -> list[str]:
+        favourites = [arm for arm, part in zip(self.arms, self.ballots[i], strict=True) if part > 0]
+        said = ["" if np.isnan(p) else f"{p:.4f}" for p in self.predictions[i]]
+        return [self.names[i], f"{self.posterior[i]:.4f}", " = ".join(favourites) or "asleep", *said]

@@ -1,0 +1,236 @@
+"""Generalized Thompson Sampling (Li 2013, Algorithm 1), with exact odds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import kernels, weights
+from oddsmith.arrays import Array, Bools, Real, number, simplex
+from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.errors import InvalidInput, NoEligibleArm, OrderMatters, OutOfDomain
+from oddsmith.experts.base import Experts
+from oddsmith.losses import Loss, Scaled, log_loss, square_loss
+from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.schedules import Schedule
+
+__all__ = ["GeneralizedThompsonSampling", "GtsState"]
+
+_BLOCK = 1024  # events added up before they touch the weights: sums of many small losses keep their digits
+
+
+class GtsState(NamedTuple):
+    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the experts' own state."""
+
+    log_weights: Array
+    learnt: int
+    experts: State
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralizedThompsonSampling:
+    """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform gamma; re-weigh all by their loss.
+
+        Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
+
+    `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a number or a schedule of the step;
+    `optimism` is Feel-Good's λ (theory 5.1); `share` mixes the prior back in after each reward (fixed share, 5.9).
+    With fixed experts and share = 0 the posterior does not depend on the order of rewards, sleeping included.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), square_loss, eta=1.0, gamma=0.1)
+    >>> gts.odds(gts.init(), np.array([[0.2, 0.1], [0.6, 0.9]])).propensities
+    array([0.5, 0.5])
+    """
+
+    experts: Experts
+    loss: Loss = log_loss
+    eta: float = 0.5
+    gamma: float | Schedule = 0.0
+    prior: Any = None
+    optimism: float = 0.0
+    share: float = 0.0
+    _log_prior: Array = field(init=False, repr=False)
+    _kernel: tuple[float, int] | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.experts, "predict") or not hasattr(self.experts, "names"):
+            raise InvalidInput(f"experts must be a bank of experts; got {type(self.experts).__name__}")
+        if not callable(self.loss):
+            raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
+        number("eta", self.eta, low=0, high=np.inf, open_low=True)
+        if not callable(self.gamma):
+            object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
+        number("optimism", self.optimism, low=0, high=np.inf)
+        number("share", self.share, low=0, high=1)
+        prior = _checked_prior(self.prior, self.experts.names)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(prior)
+        object.__setattr__(self, "prior", prior)
+        object.__setattr__(self, "_log_prior", log_prior)
+        object.__setattr__(self, "_kernel", self._fused_loss())
+
+    @property
+    def moves(self) -> bool:
+        return self.experts.moves
+
+    @property
+    def arms(self) -> tuple[str, ...] | None:
+        """The arms' names, where the experts know them."""
+        return self.experts.arms
+
+    @property
+    def orderless(self) -> bool:
+        """Whether the posterior does not depend on the order of rewards."""
+        return self.share == 0 and not self.experts.moves
+
+    def init(self, shape: tuple[int, ...] = ()) -> GtsState:
+        """The prior, with batch axes `shape`."""
+        log_weights = np.broadcast_to(self._log_prior - self._log_prior.max(), (*shape, len(self._log_prior))).copy()
+        return GtsState(log_weights, 0, self.experts.init(shape))
+
+    def odds(self, state: GtsState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """Exact propensities, with the predictions (advice), the optimism bonus, and the weights if somebody sleeps."""
+        if eligible is not None:
+            _check_eligible(eligible)
+        poll = self.experts.poll(state.experts, context, state.log_weights, self._gamma(state, step), eligible)
+        bonus = _best_prediction(poll.predictions, eligible) if self.optimism else None
+        return Odds(poll.propensities, poll.predictions, bonus, poll.weights)
+
+    def update(self, state: GtsState, decision: Decision, reward: Real) -> GtsState:
+        """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
+        log_weights = self._reweighed(state.log_weights, decision, reward)
+        experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
+        return GtsState(log_weights, state.learnt + 1, experts)
+
+    def fold(self, state: GtsState, decisions: Decision, rewards: Any) -> GtsState:
+        """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
+        rewards = np.asarray(rewards, dtype=np.float64)
+        if not self.orderless:
+            for decision, reward in zip(decisions.rows(), rewards, strict=True):
+                state = self.update(state, decision, reward)
+            return state
+        factors = self._factors(decisions, rewards)
+        log_weights = state.log_weights
+        for start in range(0, len(factors), _BLOCK):
+            log_weights = weights.reweigh(log_weights, factors[start : start + _BLOCK].sum(axis=0))
+        return GtsState(log_weights, state.learnt + len(factors), state.experts)
+
+    def merge(self, *states: GtsState) -> GtsState:
+        """One state that has learnt what these learnt from separate rewards, each starting at the prior.
+
+        Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order of events.
+        """
+        if not self.orderless:
+            raise OrderMatters("states can be merged only with fixed experts and share=0; got " + self._why_ordered())
+        if not states:
+            raise InvalidInput("merge needs at least one state; got none")
+        alive = np.isfinite(self._log_prior)
+        base = np.where(alive, self._log_prior, 0.0)
+        learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
+        log_weights = weights.reweigh(self._log_prior, np.asarray(learnt))
+        return GtsState(log_weights, sum(state.learnt for state in states), states[0].experts)
+
+    def posterior(self, state: GtsState) -> Array:
+        """The probability (…, N) that each expert is the one to follow."""
+        return weights.posterior(state.log_weights)
+
+    def explain(
+        self, state: GtsState, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> Explanation:
+        """Who votes for what, with which weight, and the part of gamma."""
+        odds = self.odds(state, context, eligible=eligible, step=step)
+        predictions, ballots = self.experts.advise(state.experts, context, eligible)
+        n_arms = predictions.shape[-1]
+        mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
+        gamma = np.asarray(self._gamma(state, step))
+        uniform = gamma[..., None] * mask / mask.sum(axis=-1, keepdims=True)
+        voting = weights.awake_weights(state.log_weights, ballots)
+        names, arms = self.experts.names, self.arms or tuple(str(a) for a in range(n_arms))
+        return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, odds.propensities)
+
+    def _gamma(self, state: GtsState, step: Any) -> Real:
+        if isinstance(self.gamma, float):
+            return self.gamma
+        gamma = self.gamma(state.learnt + 1 if step is None else step)
+        if not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
+            raise InvalidInput(f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}")
+        return gamma if isinstance(gamma, np.ndarray) and gamma.ndim else float(gamma)
+
+    def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
+        """The log weights after one decision (per batch row) and its reward."""
+        advice = decision.advice
+        if self._kernel is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
+            compiled = kernels.compiled()
+            if compiled is not None and log_weights.ndim == 1:
+                fused: Array | None = compiled.reweigh(log_weights, advice, float(reward), *self._kernel)
+                if fused is not None:
+                    return fused
+        factors = self._factors(decision, reward)
+        if factors.shape != log_weights.shape:
+            raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {factors.shape}")
+        heavier = weights.reweigh(log_weights, factors)
+        return weights.share(heavier, self._log_prior, self.share) if self.share else heavier
+
+    def _factors(self, decision: Decision, reward: Real) -> Array:
+        """-η ℓ + λ bonus per expert (…, N), sleepers charged the mix of the awake."""
+        advice = decision.advice
+        if advice is None or advice.shape[-1] != len(self._log_prior):
+            shape = None if advice is None else advice.shape
+            raise InvalidInput(f"decision must carry advice of {len(self._log_prior)} experts; got {shape}")
+        rewards = reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
+        factors = self.loss(advice, rewards) * -self.eta
+        if self.optimism:
+            if decision.bonus is None:
+                raise InvalidInput("decision must carry the bonus that optimism needs; got none")
+            factors = factors + self.optimism * decision.bonus
+        total = np.add.reduce(factors, axis=None)
+        if total == total:  # no NaN anywhere: nobody slept
+            return factors
+        unheard, asleep = np.isnan(factors), np.isnan(advice)
+        if (unheard & ~asleep).any():
+            worst = advice[unheard & ~asleep][0]
+            raise OutOfDomain(f"loss must be a number for every prediction; got NaN for prediction {worst:g}")
+        if decision.weights is None:
+            raise InvalidInput("decision must carry the weights it was drawn with, for somebody slept; got none")
+        return np.where(asleep.any(axis=-1, keepdims=True), weights.charge(factors, decision.weights), factors)
+
+    def _fused_loss(self) -> tuple[float, int] | None:
+        """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
+        scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
+        loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
+        if self.optimism or self.share:
+            return None
+        return (eta, kernels.LOG) if loss is log_loss else (eta, kernels.SQUARE) if loss is square_loss else None
+
+    def _why_ordered(self) -> str:
+        return f"share={self.share}" if self.share else "experts that learn"
+
+
+def _checked_prior(prior: Any, names: tuple[str, ...]) -> Array:
+    """N probabilities in the order of the experts."""
+    n = len(names)
+    if prior is None:
+        return np.full(n, 1.0 / n)
+    if isinstance(prior, Mapping):
+        if unknown := [name for name in prior if name not in names]:
+            raise InvalidInput(f"prior must name the experts; got {unknown[0]!r}, which is none of {list(names)[:8]}")
+        if missing := [name for name in names if name not in prior]:
+            raise InvalidInput(f"prior must name every expert; got none for {missing[0]!r}")
+        prior = [prior[name] for name in names]
+    return simplex("prior", prior, n=n, over="experts")
+
+
+def _check_eligible(eligible: Any) -> None:
+    if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
+        raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
+    if not eligible.any(axis=-1).all():
+        raise NoEligibleArm("at least one arm must be eligible; got none")
+
+
+def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
+    """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a sleeper."""
+    known = predictions if eligible is None else np.where(eligible[..., None, :], predictions, np.nan)
+    best: Array = np.fmax.reduce(known, axis=-1)
+    return best

@@ -1,0 +1,166 @@
+"""Algorithm 1 of Li 2013 in a handful of functions, in log space only.
+
+`log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of exactly zero).
+One decision is `greedy` then `mix` (or `vote`, both at once); one reward is `charge`, `reweigh`, `share`.
+Every function broadcasts over leading axes. These are the readable twins; `compiled` has the fast ones.
+"""
+
+import numpy as np
+
+from oddsmith import kernels
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.errors import AllExpertsRefuted, OutOfDomain
+
+__all__ = ["awake_weights", "charge", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
+
+
+def posterior(log_weights: Array) -> Array:
+    """w_i / Σ_j w_j, the posterior over experts (…, N).
+
+    >>> posterior(np.array([0.0, -np.inf, 0.0]))
+    array([0.5, 0. , 0.5])
+    """
+    weights = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
+    normalised: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return normalised
+
+
+def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
+    """Ballots (…, N, K): each expert votes for its best eligible arm, ties share the vote.
+
+    NaN is "no opinion on this arm"; an expert with no opinion on any eligible arm casts no vote (a row of 0).
+
+    >>> greedy(np.array([[0.2, 0.9, 0.9], [np.nan, 0.1, 0.0]]))
+    array([[0. , 0.5, 0.5],
+           [0. , 1. , 0. ]])
+    """
+    return _ballots(predictions, eligible)[0]
+
+
+def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None = None) -> Array:
+    """Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible arms (…, K); Li 2013, Alg. 1.
+
+    The sums run over the experts that cast a vote; when none of them has weight, the odds are uniform.
+
+    >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
+    array([0.725, 0.275])
+    """
+    tally = np.dot if log_weights.ndim == 1 and ballots.ndim == 2 else np.vecmat
+    votes = tally(np.exp(log_weights), ballots)
+    total = np.add.reduce(votes, axis=-1, keepdims=votes.ndim > 1)
+    n_arms = ballots.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
+    if not (total > 0 if votes.ndim == 1 else total.all()):
+        votes, total = _faint_votes(log_weights, ballots, 1 / n_arms if eligible is None else eligible / n_arms)
+    explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
+    odds: Array = votes * ((1 - explored) / total)
+    odds += explored / n_arms if eligible is None else explored / n_arms * eligible
+    return odds
+
+
+def vote(log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None = None) -> tuple[Array, bool]:
+    """The odds (…, K) of experts that vote greedily, and whether anyone lacks an opinion on some arm.
+
+    >>> vote(np.log([0.75, 0.25]), np.array([[0.9, 0.1], [0.2, 0.7]]), 0.1)
+    (array([0.725, 0.275]), False)
+    """
+    compiled = kernels.compiled()
+    if compiled is not None and isinstance(gamma, float):
+        result: tuple[Array, bool] | None = compiled.vote(log_weights, predictions, gamma, eligible)
+        if result is not None:
+            return result
+    ballots, asleep = _ballots(predictions, eligible)
+    return mix(log_weights, ballots, gamma, eligible), asleep
+
+
+def awake_weights(log_weights: Array, ballots: Array) -> Array:
+    """The weights a decision is drawn with (…, N): normalised over the experts that cast a vote, 0 for the others.
+
+    All zero when nobody awake has weight. They travel with a decision in which somebody slept.
+    """
+    cast = np.where(ballots.any(axis=-1), log_weights, -np.inf)
+    top = cast.max(axis=-1, keepdims=True)
+    weights = np.exp(cast - np.where(np.isfinite(top), top, 0.0))
+    total = weights.sum(axis=-1, keepdims=True)
+    normalised: Array = weights / np.where(total > 0, total, 1.0)
+    return normalised
+
+
+def charge(factors: Array, weights: Array) -> Array:
+    """Log factors (…, N) with the sleepers' NaN replaced by the awake experts' mix (theory 5.12).
+
+        ln Σ_{i awake} wbar_i exp(factor_i),   wbar = `weights` of the decision, normalised over the awake
+
+    With decision-time weights the charge does not depend on the order in which rewards arrive.
+    Nobody awake with weight: all zeros, the reward teaches the weights nothing.
+    """
+    awake = ~np.isnan(factors)
+    weights = np.where(awake, weights, 0.0)
+    total = weights.sum(axis=-1, keepdims=True)
+    counted = weights > 0
+    top = np.where(counted, factors, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
+    if ((total[..., 0] > 0) & (top[..., 0] == -np.inf)).any():
+        raise AllExpertsRefuted(_REFUTED)
+    top = np.where(np.isfinite(top), top, 0.0)
+    mixed = np.where(counted, weights, 0.0) * np.exp(np.where(counted, factors, 0.0) - top)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.log(mixed.sum(axis=-1, keepdims=True) / total) + top
+    charged: Array = np.where(total > 0, np.where(awake, factors, mean), 0.0)
+    return charged
+
+
+def reweigh(log_weights: Array, factors: Array) -> Array:
+    """ln w + factor, again relative to the leader; zero weights stay zero.
+
+    >>> reweigh(np.array([0.0, -1.0]), np.array([-3.0, 0.0]))
+    array([-2.,  0.])
+    """
+    heavier = log_weights + factors
+    top = np.maximum.reduce(heavier, axis=-1)
+    if not (-np.inf < top < np.inf if heavier.ndim == 1 else np.isfinite(top).all()):
+        if np.any(top == np.inf):
+            raise OutOfDomain("loss must be above -inf for every prediction; got -inf")
+        raise AllExpertsRefuted(_REFUTED)
+    heavier -= top if heavier.ndim == 1 else top[..., None]
+    return heavier
+
+
+def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
+    """ln((1 - α) wbar + α p), fixed share towards the prior (theory 5.9), relative to the leader.
+
+    >>> np.exp(share(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 0.2)).round(3)
+    array([1.   , 0.111])
+    """
+    log_total = np.log(np.exp(log_weights).sum(axis=-1, keepdims=True))
+    shared = np.logaddexp(np.log1p(-alpha) + log_weights - log_total, np.log(alpha) + log_prior)
+    relative: Array = shared - shared.max(axis=-1, keepdims=True)
+    return relative
+
+
+_REFUTED = "the reward has probability zero under every awake expert with weight; clip predictions away from 0 and 1"
+
+
+def _ballots(predictions: Array, eligible: Bools | None) -> tuple[Array, bool]:
+    """Greedy ballots, and whether anyone lacks an opinion on some eligible arm."""
+    if eligible is None:
+        arms_first = predictions.swapaxes(-1, -2)
+        top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
+        best = arms_first == top
+        total = np.add.reduce(top, axis=None)
+        if np.count_nonzero(best) == top.size and total == total:
+            return best.astype(np.float64).swapaxes(-1, -2), False  # no ties, no NaN: the common case
+        asleep = bool(np.isnan(top).any())
+    else:
+        mask = eligible[..., None, :]
+        asleep = bool((np.isnan(predictions) & mask).any())
+        predictions = np.where(mask, predictions, np.nan)
+    best = predictions == np.fmax.reduce(predictions, axis=-1, keepdims=True)
+    ties = np.add.reduce(best, axis=-1, keepdims=True)
+    return best / np.maximum(ties, 1), asleep
+
+
+def _faint_votes(log_weights: Array, ballots: Array, uniform: Real) -> tuple[Array, Array]:
+    """Votes and totals when the linear weights of the awake underflow, or nobody awake has weight."""
+    votes = np.vecmat(awake_weights(log_weights, ballots), ballots)
+    total = np.add.reduce(votes, axis=-1, keepdims=True)
+    votes = np.where(total > 0, votes, uniform)
+    return votes, np.where(total > 0, total, 1.0)
