@@ -40,11 +40,11 @@ def encode(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubU":
         values = encode_floats(np.asarray(value)) if value.dtype.kind == "f" else value.tolist()
         return {"$array": values, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
         return [encode(inner) for inner in value]
     if isinstance(value, tuple):

@@ -96,12 +96,12 @@ def charge(factors: Array, weights: Array) -> Array:
     awake = ~np.isnan(factors)
     weights = np.where(awake, weights, 0.0)
     total = weights.sum(axis=-1, keepdims=True)
-    counted = weights > 0
-    top = np.where(counted, factors, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
-    if ((total[..., 0] > 0) & (top[..., 0] == -np.inf)).any():
+    counted = np.where(weights > 0, factors, -np.inf)
+    top = counted.max(axis=-1, keepdims=True)
+    if ((total > 0) & (top == -np.inf)).any():
         raise AllExpertsRefuted(_REFUTED)
     top = np.where(np.isfinite(top), top, 0.0)
-    mixed = np.where(counted, weights, 0.0) * np.exp(np.where(counted, factors, 0.0) - top)
+    mixed = weights * np.exp(counted - top)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.log(mixed.sum(axis=-1, keepdims=True) / total) + top
     charged: Array = np.where(total > 0, np.where(awake, factors, mean), 0.0)
