@@ -8,7 +8,7 @@ from oddsmith import compiled
 _exp, _log, _log1p = compiled._exp, compiled._log, compiled._log1p
 
 
-@njit  # type: ignore[untyped-decorator]
+@njit
 def elementwise(values, which):  # type: ignore[no-untyped-def]
     out = np.empty_like(values)
     for i in range(values.size):
@@ -18,7 +18,9 @@ def elementwise(values, which):  # type: ignore[no-untyped-def]
 
 def test_exp_is_good_to_3_ulp() -> None:
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.uniform(-707, 0, 50_000), rng.uniform(-1, 0, 50_000), -(10.0 ** rng.uniform(-18, 0, 9_999))])
+    x = np.concatenate(
+        [rng.uniform(-707, 0, 50_000), rng.uniform(-1, 0, 50_000), -(10.0 ** rng.uniform(-18, 0, 9_999))]
+    )
     assert (np.abs(elementwise(x, 0) - np.exp(x)) / np.spacing(np.exp(x))).max() <= 3
     np.testing.assert_array_equal(elementwise(np.array([0.0, -np.inf, -1e5, np.nan]), 0), [1, 0, 0, np.nan])
 

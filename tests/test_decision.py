@@ -32,7 +32,7 @@ def equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
@@ -66,7 +66,9 @@ def test_json_round_trip_of_a_batch() -> None:
     assert all(equal(a, b) for a, b in zip(decision, back, strict=True))
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda p: sum(p) > 1e-3), st.floats(0, 1, exclude_max=True))
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda p: sum(p) > 1e-3), st.floats(0, 1, exclude_max=True)
+)
 def test_pick_is_the_inverse_of_the_cumulative_odds(any_kernels: str, weights: list[float], uniform: float) -> None:
     odds = np.array(weights) / sum(weights)
     arm = pick(odds, uniform)

@@ -11,7 +11,7 @@ import oddsmith as od
 def test_there_and_back(low: float, width: float, part: float) -> None:
     scale = od.RewardScale(low, low + width)
     value = low + part * (scale.high - low)
-    assert abs(scale.value(scale.reward(value)) - value) <= 1e-9 * (1 + abs(low) + width)
+    assert float(np.abs(scale.value(scale.reward(value)) - value)) <= 1e-9 * (1 + abs(low) + width)
 
 
 def test_arrays_stay_arrays_and_numbers_numbers() -> None:

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oddsmith import weights
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Bools
 from oddsmith.errors import AllExpertsRefuted
 
 
-def slow_ballots(predictions: Array, eligible: Array) -> Array:
+def slow_ballots(predictions: Array, eligible: Bools) -> Array:
     """One expert and one arm at a time."""
     ballots = np.zeros_like(predictions)
     for i, row in enumerate(predictions):

@@ -29,10 +29,10 @@ class Agent:
     >>> agent = Agent(od.GeneralizedThompsonSampling(experts, gamma=0.1), seed=7, arms=["buy", "wait"])
     >>> decision = agent.decide(0)
     >>> decision
-    Decision(arm='buy', propensity=0.5, step=1)
+    Decision(arm='wait', propensity=0.5, step=1)
     >>> agent.learn(decision, reward=1)
-    >>> agent.posterior()
-    {'optimist': 0.36602540378443865, 'sceptic': 0.6339745962155614}
+    >>> {name: round(weight, 3) for name, weight in agent.posterior().items()}
+    {'optimist': 0.586, 'sceptic': 0.414}
     """
 
     def __init__(self, policy: Policy, seed: int, arms: Any = None) -> None:

@@ -34,10 +34,10 @@ def describe(value: Any) -> Any:
     >>> describe(np.float64(0.5)), describe(np.log)
     (0.5, {'function': 'numpy:log'})
     """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     if isinstance(value, np.generic):
         return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     if isinstance(value, np.ndarray):
         content = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return {"array": content, "dtype": value.dtype.str, "shape": list(value.shape)}

@@ -39,7 +39,7 @@ def write(path: Path, policy: Policy, state: State, meta: dict[str, Any]) -> Non
 def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
     """State and meta from a file that `write` made for this policy."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
         if meta["format"] != FORMAT:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
 
 import oddsmith as od
 from oddsmith.arrays import Array
 from oddsmith.decision import draw
 from oddsmith.policies.gts import GtsState
+from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
 
 
 def forced(odds: od.Odds, context: Any, arm: int, step: int) -> od.Decision:
@@ -78,7 +78,7 @@ def test_long_run_one_update_at_a_time(any_kernels: str) -> None:
 def test_long_run_folded_in_blocks(any_kernels: str) -> None:
     policy, decisions, rewards = square_eta1_decisions()
     repeats = int(VECTORS["long_run"]["repeats"])
-    stacked = od.Decision.stacked(decisions)
+    stacked: Any = od.Decision.stacked(decisions)
     many = stacked._replace(
         advice=np.tile(stacked.advice, (repeats, 1)), propensities=np.tile(stacked.propensities, (repeats, 1))
     )

@@ -87,6 +87,7 @@ def test_explain_takes_the_odds_apart(any_kernels: str) -> None:
     asleep = np.vstack([F[:2], np.full((1, 3), np.nan)])
     for f, eligible in ((F, None), (asleep, np.array([True, True, False]))):
         parts = policy.explain(policy.init(), f, eligible=eligible)
+        assert isinstance(parts, od.Explanation)
         whole = (1 - 0.2) * parts.weights @ parts.ballots + parts.uniform
         np.testing.assert_allclose(whole, parts.propensities, atol=1e-15)
     table = str(parts)

@@ -83,7 +83,11 @@ def test_order_batching_and_merging_do_not_matter(any_kernels: str, seed: int, s
 @settings(max_examples=60)
 def test_scale_and_shift_of_the_loss_do_not_matter(any_kernels: str, seed: int, beta: float, shift: float) -> None:
     prior, contexts, uniforms, rewards = instance(seed)
-    losses = (od.log_loss, od.scaled(od.log_loss, beta), lambda g, r: od.log_loss(g, r) + shift * (1 + r))
+    losses: tuple[Any, ...] = (
+        od.log_loss,
+        od.scaled(od.log_loss, beta),
+        lambda g, r: od.log_loss(g, r) + shift * (1 + r),
+    )
     etas = (0.5, 0.5 * beta, 0.5)
     finals = []
     for loss, eta in zip(losses, etas, strict=True):
@@ -100,7 +104,7 @@ def test_odds_are_a_distribution_with_a_floor(any_kernels: str, seed: int, gamma
     rng = np.random.default_rng(seed)
     policy = od.GeneralizedThompsonSampling(bank(len(prior)), gamma=gamma, prior=prior)
     for context in contexts[:5]:
-        eligible = rng.random(context.shape[1]) < 0.7
+        eligible: Any = rng.random(context.shape[1]) < 0.7
         eligible[rng.integers(context.shape[1])] = True
         odds = policy.odds(policy.init(), context, eligible=eligible).propensities
         assert odds.sum() == pytest.approx(1, abs=1e-12)

@@ -1,5 +1,6 @@
 """The Experts protocol: a bank of N predictors of every arm's mean reward."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -36,12 +37,12 @@ class Experts(Protocol):
     if TYPE_CHECKING:  # properties for the type checker, plain attributes for frozen dataclasses to override
 
         @property
-        def names(self) -> tuple[str, ...]:
+        def names(self) -> Sequence[str]:
             """One name for each of the N experts, all different."""
             ...
 
         @property
-        def arms(self) -> tuple[str, ...] | None:
+        def arms(self) -> Sequence[str] | None:
             """The names of the arms, where the bank knows them."""
             return None
 

@@ -1,5 +1,6 @@
 """Clipped: predictions kept away from the ends, votes untouched."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +41,11 @@ class Clipped(Experts):
         check_clip(self.low, self.high)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return self.experts.names
 
     @property
-    def arms(self) -> tuple[str, ...] | None:
+    def arms(self) -> Sequence[str] | None:
         return self.experts.arms
 
     @property

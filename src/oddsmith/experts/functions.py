@@ -1,7 +1,7 @@
 """FunctionExperts: any Python function of a context, or of a context and an arm."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class FunctionExperts(Experts):
     """
 
     functions: Mapping[str, Callable[..., Any]]
-    arms: tuple[str, ...] = ()
+    arms: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.functions, Mapping):
@@ -41,7 +41,7 @@ class FunctionExperts(Experts):
             raise InvalidInput(f"functions must take (context) or (context, arm); got {wrong[0]!r} which takes neither")
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return tuple(self.functions)
 
     def split(self) -> tuple["FunctionExperts", ...]:

@@ -1,5 +1,6 @@
 """GivenExperts: predictions that are computed elsewhere; the context is the (N, K) table itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ class GivenExperts(Experts):
            [0.2, 0.1]])
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))

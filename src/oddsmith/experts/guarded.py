@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,11 +52,11 @@ class Guarded(Experts):
         object.__setattr__(self, "_leaves", tuple(_leaves(self.experts, ())))
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return self.experts.names
 
     @property
-    def arms(self) -> tuple[str, ...] | None:
+    def arms(self) -> Sequence[str] | None:
         return self.experts.arms
 
     @property

@@ -1,6 +1,6 @@
 """LinearExperts: a bank of weight vectors, each an expert."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,7 +33,7 @@ class LinearExperts(Experts):
 
     weights: Array
     link: Link = "logistic"
-    names: tuple[str, ...] = ()
+    names: Sequence[str] = ()
     _columns: Array = field(init=False, repr=False)
     _one_call: bool = field(init=False, repr=False)
 

@@ -38,7 +38,7 @@ class ModelExperts(Experts):
     """
 
     models: Mapping[str, Any]
-    arms: tuple[str, ...]
+    arms: Sequence[str]
     arm_features: Any = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str | None = None
@@ -63,7 +63,7 @@ class ModelExperts(Experts):
             raise InvalidInput(f'arm_features must be rows of numbers or "context"; got {self.arm_features!r}')
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return tuple(self.models)
 
     def split(self) -> tuple["ModelExperts", ...]:
@@ -159,7 +159,7 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     return said
 
 
-def _columns(classes: Any, arms: tuple[str, ...]) -> list[int] | None:
+def _columns(classes: Any, arms: Sequence[str]) -> list[int] | None:
     """The columns of the arms where a classifier's classes are the arms' names or numbers; None where they are not."""
     if classes is None or len(classes) != len(arms):
         return None

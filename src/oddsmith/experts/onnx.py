@@ -1,6 +1,6 @@
 """OnnxExperts: models as ONNX files, run by onnxruntime."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,7 @@ class OnnxExperts(Experts):
     """
 
     files: Mapping[str, Any]
-    arms: tuple[str, ...]
+    arms: Sequence[str]
     arm_features: Any = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str = field(init=False)
@@ -44,7 +44,7 @@ class OnnxExperts(Experts):
         object.__setattr__(self, "_bank", bank)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return self._bank.names
 
     def split(self) -> tuple[ModelExperts, ...]:

@@ -1,5 +1,6 @@
 """stack: several banks side by side as one."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -28,11 +29,11 @@ class Stacked(Experts):
             raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in known)}")
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         return tuple(name for bank in self.banks for name in bank.names)
 
     @property
-    def arms(self) -> tuple[str, ...] | None:
+    def arms(self) -> Sequence[str] | None:
         return next((bank.arms for bank in self.banks if bank.arms is not None), None)
 
     @property

@@ -1,5 +1,6 @@
 """TableExperts: finitely many contexts, every prediction written down."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ class TableExperts(Experts):
     """
 
     table: Array
-    names: tuple[str, ...] = ()
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         table = np.asarray(self.table)

@@ -1,5 +1,6 @@
 """Bounded: any policy, with floors and caps under and over its odds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ class Bounded:
         return self.policy.moves
 
     @property
-    def arms(self) -> tuple[str, ...] | None:
+    def arms(self) -> Sequence[str] | None:
         """The arms' names, where the policy knows them."""
         return getattr(self.policy, "arms", None)
 

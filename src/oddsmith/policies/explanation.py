@@ -1,5 +1,6 @@
 """Explanation: who votes for what, with which weight, and what is exploration."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ class Explanation(NamedTuple):
     propensities = (1 - γ) Σ_i weights_i ballots_i + uniform; `posterior` counts sleepers too, `weights` do not.
     """
 
-    names: tuple[str, ...]
-    arms: tuple[str, ...]
+    names: Sequence[str]
+    arms: Sequence[str]
     posterior: Array
     weights: Array
     predictions: Array

@@ -1,6 +1,6 @@
 """Generalized Thompson Sampling (Li 2013, Algorithm 1), with exact odds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class GeneralizedThompsonSampling:
         return self.experts.moves
 
     @property
-    def arms(self) -> tuple[str, ...] | None:
+    def arms(self) -> Sequence[str] | None:
         """The arms' names, where the experts know them."""
         return self.experts.arms
 
@@ -208,7 +208,7 @@ class GeneralizedThompsonSampling:
         return f"share={self.share}" if self.share else "experts that learn"
 
 
-def _checked_prior(prior: Any, names: tuple[str, ...]) -> Array:
+def _checked_prior(prior: Any, names: Sequence[str]) -> Array:
     """N probabilities in the order of the experts."""
     n = len(names)
     if prior is None:

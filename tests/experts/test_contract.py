@@ -1,0 +1,143 @@
+"""The contract of every bank of experts, in one list."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.decision import Decision
+from oddsmith.experts import Experts
+
+
+class Fixed:
+    """A model that gives each arm a share of the first feature."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def predict(self, rows: Any) -> Any:
+        first = np.abs(np.asarray(rows, dtype=float)[:, :1])
+        return np.clip(self.scale * first * np.array([[0.2, 0.5, 0.3]]), 0, 1)
+
+
+class Averages(Experts):
+    """A small learner: the mean reward of each arm so far, written in place."""
+
+    names = ("average",)
+    moves = True
+
+    def init(self, shape: tuple[int, ...] = ()) -> Any:
+        return (np.full((*shape, 3), 0.5), np.ones((*shape, 3)))
+
+    def predict(self, state: Any, context: Any) -> Any:
+        lead = np.asarray(context).shape[:-1]
+        return np.broadcast_to(state[0][..., None, :], (*lead, 1, 3)).copy()
+
+    def update(self, state: Any, decision: Decision, reward: Any) -> Any:
+        means, counts = state
+        if not 0 <= reward <= 1:
+            raise ValueError("reward out of range")
+        counts[decision.arm] += 1
+        means[decision.arm] += (reward - means[decision.arm]) / counts[decision.arm]
+        return state
+
+
+def share_of_first(context: Any, arm: str) -> float:
+    return float(abs(context[0]) % 1 / (1 + "abc".index(arm)))
+
+
+def constant(context: Any) -> list[float]:
+    return [0.2, 0.4, 0.6]
+
+
+WEIGHTS = np.random.default_rng(0).normal(size=(5, 3, 4))
+BANKS: dict[str, Callable[[], Experts]] = {
+    "functions": lambda: od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c")),
+    "models": lambda: od.ModelExperts({"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c")),
+    "linear per arm": lambda: od.LinearExperts(WEIGHTS),
+    "probit per arm": lambda: od.LinearExperts(WEIGHTS, link="probit"),
+    "clipped": lambda: od.Clipped(od.LinearExperts(3 * WEIGHTS), 0.1, 0.9),
+    "guarded": lambda: od.Guarded(od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c"))),
+    "guarded with budget": lambda: od.Guarded(od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c")), budget=5.0),
+    "stack": lambda: od.stack(od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"))),
+    "learner": Averages,
+    "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
+}
+CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))
+
+
+@pytest.mark.parametrize("name", BANKS)
+class TestContract:
+    def test_shapes_and_names(self, name: str, any_kernels: str) -> None:
+        bank = BANKS[name]()
+        assert len(set(bank.names)) == len(bank.names)
+        predictions = bank.predict(bank.init(), CONTEXTS[0])
+        assert predictions.shape == (len(bank.names), 3)
+        assert bank.arms is None or len(bank.arms) == 3
+
+    def test_a_batch_is_its_rows(self, name: str, any_kernels: str) -> None:
+        bank = BANKS[name]()
+        together, ballots = bank.advise(bank.init(), CONTEXTS)
+        assert together.shape == (6, len(bank.names), 3)
+        for row, context in enumerate(CONTEXTS):
+            alone, votes = bank.advise(bank.init(), context)
+            np.testing.assert_allclose(together[row], alone, atol=1e-14)
+            np.testing.assert_allclose(ballots[row], votes, atol=1e-14)
+
+    def test_ballots_are_distributions_over_eligible_arms(self, name: str, any_kernels: str) -> None:
+        bank = BANKS[name]()
+        eligible = np.array([True, False, True])
+        _, ballots = bank.advise(bank.init(), CONTEXTS, eligible)
+        np.testing.assert_allclose(ballots.sum(axis=-1), 1)
+        assert (ballots[..., 1] == 0).all()
+
+    def test_poll_is_advise_and_mix(self, name: str, any_kernels: str) -> None:
+        from oddsmith.weights import mix
+
+        bank = BANKS[name]()
+        log_weights = -np.random.default_rng(2).random(len(bank.names))
+        for eligible in (None, np.array([True, False, True])):
+            predictions, ballots = bank.advise(bank.init(), CONTEXTS[0], eligible)
+            poll = bank.poll(bank.init(), CONTEXTS[0], log_weights, 0.1, eligible)
+            np.testing.assert_allclose(poll.predictions, predictions, atol=1e-14)
+            np.testing.assert_allclose(poll.propensities, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
+            assert poll.weights is None
+
+    def test_through_an_agent_and_back(self, name: str, any_kernels: str, tmp_path: Any) -> None:
+        policy = od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1)
+        agent = od.Agent(policy, seed=3)
+        for t in range(20):
+            agent.learn(agent.decide(CONTEXTS[t % 6]), float(t % 2))
+        agent.save(tmp_path / "agent.npz")
+        again = od.Agent.load(tmp_path / "agent.npz", od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1))
+        for t in range(20):
+            one, two = agent.decide(CONTEXTS[t % 6]), again.decide(CONTEXTS[t % 6])
+            assert (one.arm, one.propensity, one.step) == (two.arm, two.propensity, two.step)
+
+
+def test_a_stack_whose_second_learner_raises_has_not_taught_the_first() -> None:
+    class Touchy(Averages):
+        names = ("touchy",)
+
+        def update(self, state: Any, decision: Decision, reward: Any) -> Any:
+            raise RuntimeError("no")
+
+    bank = od.stack(Averages(), Touchy())
+    state = bank.init()
+    decision = Decision(1, None, None, 2, np.full(3, 1 / 3), np.array([0.5, 0.5]))
+    with pytest.raises(RuntimeError):
+        bank.update(state, decision, 1.0)
+    np.testing.assert_array_equal(state[0][0], [0.5, 0.5, 0.5])
+
+
+def test_a_learner_learns_inside_gts() -> None:
+    policy = od.GeneralizedThompsonSampling(Averages(), gamma=0.3)
+    agent = od.Agent(policy, seed=1)
+    for _ in range(300):
+        decision = agent.decide(CONTEXTS[0])
+        agent.learn(decision, float(decision.arm == 2))
+    assert agent.best(CONTEXTS[0]) == 2
+    with pytest.raises(od.OrderMatters, match="experts that learn"):
+        policy.merge(agent.state)
