@@ -18,7 +18,7 @@ from oddsmith.kernels import SQUARE
 
 __all__ = ["logistic", "pick", "poll_logistic", "reweigh", "vote"]
 
-_BLOCK = 512  # experts per strip: the strip's work arrays stay in the first-level cache
+_STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache
 
 
 def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools | None) -> tuple[Array, bool] | None:
@@ -43,12 +43,14 @@ def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools |
     return (odds, asleep) if total > 0 else None
 
 
-def poll_logistic(log_weights: Array, features: Array, columns: Array, gamma: float) -> tuple[Array, Array] | None:
-    """Scores, link and vote of logistic experts in one call: predictions (N, K), odds (K,); None if anyone sleeps."""
+def poll_logistic(
+    log_weights: Array, features: Array, columns: Array, gamma: float
+) -> tuple[Array, Array, None] | None:
+    """Scores, link and vote of logistic experts in one call, as `Experts.poll` gives them; None if anyone sleeps."""
     n_arms = len(features)
     arms_first, odds = np.empty((n_arms, log_weights.size), columns.dtype), np.empty(n_arms)
     asleep, total = _poll_logistic(log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds)
-    return None if asleep or not total > 0 else (arms_first.T, odds)
+    return None if asleep or not total > 0 else (arms_first.T, odds, None)
 
 
 def reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: int) -> Array | None:
@@ -143,13 +145,18 @@ def _log1p(x: float) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _squash(row: Any) -> None:
+    """1 / (1 + exp(-s)), in place, on a contiguous row."""
+    for i in range(row.size):
+        above, below = _exp_ratio(-row[i])
+        y = below / (below + above)  # one division instead of two
+        row[i] = y if row[i] == row[i] else row[i]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def logistic(scores: Any) -> None:
     """1 / (1 + exp(-s)), in place, on a contiguous array of any shape."""
-    flat = scores.ravel()
-    for i in range(flat.size):
-        above, below = _exp_ratio(-flat[i])
-        y = below / (below + above)  # one division instead of two
-        flat[i] = y if flat[i] == flat[i] else flat[i]
+    _squash(scores.ravel())
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -164,50 +171,55 @@ def _share(weight: float, best: float, predictions: Any, eligible: Any, votes: A
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _tally(log_weights: Any, predictions: Any, eligible: Any, votes: Any) -> Any:
-    """Adds each expert's weight to the arms it votes for; returns whether someone lacks an opinion."""
-    n_arms, n_experts = predictions.shape
-    width = min(_BLOCK, n_experts)
-    best, second, known = np.empty(width), np.empty(width), np.empty(width)
-    weight, arm = np.empty(width), np.empty(width, np.int64)
+def _tally(log_weights: Any, predictions: Any, eligible: Any, votes: Any, start: int, stop: int) -> Any:
+    """Adds the weights of experts start … stop to the arms they vote for; returns whether one lacks an opinion."""
+    size = stop - start
+    best, second, known, weight = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    arm = np.empty(size, np.int64)
+    strip = log_weights[start:stop]  # slices of rows: plain indices into them vectorise, start + i does not
+    for i in range(size):
+        best[i], second[i], known[i], arm[i] = -np.inf, -np.inf, 0.0, 0
+        weight[i] = _exp(strip[i])
+    for k in range(votes.size):
+        if eligible[k]:
+            row = predictions[k, start:stop]
+            for i in range(size):
+                new, old = row[i], best[i]
+                lower = old if new > old else new  # NaN loses every comparison, so it is never best or second
+                known[i] += new  # NaN stays
+                second[i] = lower if lower > second[i] else second[i]
+                arm[i] = k if new > old else arm[i]
+                best[i] = new if new > old else old
     asleep = False
-    for start in range(0, n_experts, width):
-        size = min(width, n_experts - start)
-        strip = log_weights[start : start + size]
-        for i in range(size):
-            best[i], second[i], known[i], arm[i] = -np.inf, -np.inf, 0.0, 0
-            weight[i] = _exp(strip[i])
-        for k in range(n_arms):
-            if eligible[k]:
-                row = predictions[k, start : start + size]  # a slice: plain indices vectorise, start + i does not
-                for i in range(size):
-                    new, old = row[i], best[i]
-                    lower = old if new > old else new  # NaN loses every comparison, so it is never best or second
-                    known[i] += new  # NaN stays
-                    second[i] = lower if lower > second[i] else second[i]
-                    arm[i] = k if new > old else arm[i]
-                    best[i] = new if new > old else old
-        for i in range(size):
-            asleep |= known[i] != known[i]
-            if best[i] > second[i]:
-                votes[arm[i]] += weight[i]
-            elif best[i] > -np.inf:
-                _share(weight[i], best[i], predictions[:, start + i], eligible, votes)
+    for i in range(size):
+        asleep |= known[i] != known[i]
+        if best[i] > second[i]:
+            votes[arm[i]] += weight[i]
+        elif best[i] > -np.inf:
+            _share(weight[i], best[i], predictions[:, start + i], eligible, votes)
     return asleep
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _vote(log_weights: Any, predictions: Any, gamma: float, eligible: Any, odds: Any) -> Any:
-    n_arms = predictions.shape[0]
-    odds[:] = 0.0
-    asleep = _tally(log_weights, predictions, eligible, odds)
+def _mix(gamma: float, eligible: Any, odds: Any) -> float:
+    """Turns votes into odds, in place; returns the votes' total."""
     total, n_eligible = 0.0, 0
-    for k in range(n_arms):
+    for k in range(odds.size):
         total += odds[k]
         n_eligible += eligible[k]
-    for k in range(n_arms):
+    for k in range(odds.size):
         odds[k] = (1.0 - gamma) * (odds[k] / total) + gamma * (eligible[k] / n_eligible)
-    return asleep, total
+    return total
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _vote(log_weights: Any, predictions: Any, gamma: float, eligible: Any, odds: Any) -> Any:
+    odds[:] = 0.0
+    asleep = False
+    for start in range(0, log_weights.size, _STRIP):
+        stop = min(start + _STRIP, log_weights.size)
+        asleep |= _tally(log_weights, predictions, eligible, odds, start, stop)
+    return asleep, _mix(gamma, eligible, odds)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -215,8 +227,14 @@ def _poll_logistic(
     log_weights: Any, features: Any, columns: Any, gamma: float, eligible: Any, predictions: Any, odds: Any
 ) -> Any:
     np.dot(features, columns, predictions)
-    logistic(predictions)
-    return _vote(log_weights, predictions, gamma, eligible, odds)
+    odds[:] = 0.0
+    asleep = False
+    for start in range(0, log_weights.size, _STRIP):
+        stop = min(start + _STRIP, log_weights.size)
+        for k in range(odds.size):
+            _squash(predictions[k, start:stop])
+        asleep |= _tally(log_weights, predictions, eligible, odds, start, stop)
+    return asleep, _mix(gamma, eligible, odds)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

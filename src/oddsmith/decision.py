@@ -211,11 +211,11 @@ class Uniforms:
         key = str(seed).encode()
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or len(key) > 64:
             raise InvalidInput(f"seed must be an integer of at most 64 digits; got {seed!r}")
-        self._keyed = blake2b(digest_size=8, key=key)
+        self._keyed = blake2b(digest_size=8, key=key).copy
 
     def __call__(self, decision_id: int | str) -> float:
         """53 random bits as a number in [0, 1)."""
-        hashed = self._keyed.copy()
+        hashed = self._keyed()
         hashed.update(b"%d" % decision_id if isinstance(decision_id, int) else decision_id.encode())
         return (int.from_bytes(hashed.digest(), "little") >> 11) * 2.0**-53
 

@@ -100,10 +100,10 @@ class TestContract:
         log_weights = -np.random.default_rng(2).random(len(bank.names))
         for eligible in (None, np.array([True, False, True])):
             predictions, ballots = bank.advise(bank.init(), CONTEXTS[0], eligible)
-            poll = bank.poll(bank.init(), CONTEXTS[0], log_weights, 0.1, eligible)
-            np.testing.assert_allclose(poll.predictions, predictions, atol=1e-14)
-            np.testing.assert_allclose(poll.propensities, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
-            assert poll.weights is None
+            polled, odds, drawn_with = bank.poll(bank.init(), CONTEXTS[0], log_weights, 0.1, eligible)
+            np.testing.assert_allclose(polled, predictions, atol=1e-14)
+            np.testing.assert_allclose(odds, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
+            assert drawn_with is None
 
     def test_through_an_agent_and_back(self, name: str, any_kernels: str, tmp_path: Any) -> None:
         policy = od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1)

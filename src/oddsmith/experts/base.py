@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,8 @@ from oddsmith.weights import awake_weights, greedy, mix, vote
 __all__ = ["Experts", "Poll", "as_predictions", "check_names", "numbered"]
 
 
-class Poll(NamedTuple):
-    """Predictions (…, N, K), odds (…, K), and the weights behind them if anyone lacks an opinion on some arm."""
-
-    predictions: Array
-    propensities: Array
-    weights: Array | None = None
+Poll: TypeAlias = tuple[Array, Array, Array | None]
+"""Predictions (…, N, K), odds (…, K), and the weights (…, N) behind them where someone slept."""
 
 
 class Experts(Protocol):
@@ -70,18 +66,20 @@ class Experts(Protocol):
     def poll(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
     ) -> Poll:
-        """Predictions, and the odds of the weighted votes mixed with gamma; override it only to be faster."""
+        """Predictions, odds (…, K) of the weighted votes mixed with gamma, and the weights behind them if someone slept.
+
+        This is `advise` and `mix`; override it only to be faster.
+        """
         if type(self).advise is not Experts.advise:
             predictions, ballots = self.advise(state, context, eligible)
             _check(predictions, log_weights, eligible)
             propensities, asleep = mix(log_weights, ballots, gamma, eligible), bool(np.isnan(predictions).any())
-            return Poll(predictions, propensities, awake_weights(log_weights, ballots) if asleep else None)
+            return predictions, propensities, awake_weights(log_weights, ballots) if asleep else None
         predictions = self.predict(state, context)
         _check(predictions, log_weights, eligible)
         propensities, asleep = vote(log_weights, predictions, gamma, eligible)
-        return Poll(
-            predictions, propensities, awake_weights(log_weights, greedy(predictions, eligible)) if asleep else None
-        )
+        weights = awake_weights(log_weights, greedy(predictions, eligible)) if asleep else None
+        return predictions, propensities, weights
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward; whatever can raise must come before the first write."""

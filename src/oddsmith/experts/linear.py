@@ -69,9 +69,9 @@ class LinearExperts(Experts):
         if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
             features = self._features(context)
             if features.ndim == 2 and features.flags.c_contiguous:
-                polled = compiled.poll_logistic(log_weights, features, self._columns, gamma)
+                polled: Poll | None = compiled.poll_logistic(log_weights, features, self._columns, gamma)
                 if polled is not None:
-                    return Poll(*polled)
+                    return polled
         return super().poll(state, context, log_weights, gamma, eligible)
 
     def _features(self, context: Context) -> Array:

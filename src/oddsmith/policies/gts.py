@@ -94,9 +94,12 @@ class GeneralizedThompsonSampling:
         """Exact propensities, with the predictions (advice), the optimism bonus, and the weights if somebody sleeps."""
         if eligible is not None:
             _check_eligible(eligible)
-        poll = self.experts.poll(state.experts, context, state.log_weights, self._gamma(state, step), eligible)
-        bonus = _best_prediction(poll.predictions, eligible) if self.optimism else None
-        return Odds(poll.propensities, poll.predictions, bonus, poll.weights)
+        gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        predictions, propensities, drawn_with = self.experts.poll(
+            state.experts, context, state.log_weights, gamma, eligible
+        )
+        bonus = _best_prediction(predictions, eligible) if self.optimism else None
+        return Odds(propensities, predictions, bonus, drawn_with)
 
     def update(self, state: GtsState, decision: Decision, reward: Real) -> GtsState:
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""

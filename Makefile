@@ -1,0 +1,50 @@
+# Everything sets itself up in .venv on a machine that has only python3 (3.11 or later) and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check bench docs format clean
+
+demo: .venv/dev
+	$(BIN)/python examples/digits.py --out demo
+
+test: check
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/bench
+	$(BIN)/python -m benchmarks.run
+
+docs: .venv/docs
+	$(BIN)/mkdocs build --strict
+
+format: .venv/dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv site demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "oddsmith needs Python 3.11 or later; got $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/dev: .venv/python requirements/dev.txt pyproject.toml
+	$(PIP) -r requirements/dev.txt
+	$(PIP) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.venv/bench: .venv/dev requirements/bench.txt
+	$(PIP) -r requirements/bench.txt
+	@touch $@
+
+.venv/docs: .venv/dev requirements/docs.txt
+	$(PIP) -r requirements/docs.txt
+	@touch $@

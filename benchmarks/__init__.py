@@ -1,0 +1,1 @@
+"""Benchmarks: peers in their strongest form, interleaved, as ratios in one run."""

@@ -1,0 +1,34 @@
+"""What `import oddsmith` costs next to `import numpy, scipy.special`: fresh processes, interleaved."""
+
+import subprocess
+import sys
+
+from benchmarks.timing import interleaved, table
+
+ROUNDS = 15
+
+
+def importing(what: str) -> float:
+    code = f"import time; t = time.perf_counter(); import {what}; print(time.perf_counter() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return float(done.stdout)
+
+
+def report() -> str:
+    names = ("numpy, scipy.special", "oddsmith")
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+
+    def once(name: str) -> int:
+        seconds[name].append(importing(name))
+        return 1
+
+    interleaved({name: (lambda name=name: once(name)) for name in names}, ROUNDS)
+    middle = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
+    ratio = middle["oddsmith"] / middle["numpy, scipy.special"]
+    rows = [[f"`import {name}`", f"{1e3 * value:.0f}"] for name, value in middle.items()]
+    return f"""## Import
+
+Median of {ROUNDS} fresh processes each, interleaved. `import oddsmith` costs **{ratio:.2f} times** the packages it needs.
+
+{table(["", "ms"], rows)}
+"""

@@ -1,0 +1,40 @@
+"""Run all benchmarks and write RESULTS.md and its figures: `make bench`, or `python -m benchmarks.run step`."""
+
+import argparse
+import datetime
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import growth, imports, step
+from benchmarks.timing import machine
+
+HERE = Path(__file__).parent
+PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit")
+PARTS: dict[str, Callable[[], str]] = {
+    "step": step.report,
+    "growth": lambda: growth.report(HERE / "figures"),
+    "imports": imports.report,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"parts to run and print, of {', '.join(PARTS)}; none: all, written")
+    arguments = parser.parse_args()
+    if unknown := [part for part in arguments.parts if part not in PARTS]:
+        parser.error(f"parts must be of {', '.join(PARTS)}; got {unknown[0]!r}")
+    (HERE / "figures").mkdir(exist_ok=True)
+    sections = []
+    for name in arguments.parts or PARTS:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        sections.append(PARTS[name]())
+        print(sections[-1])
+    if arguments.parts:
+        return
+    head = f"# Benchmarks\n\n`make bench`, {datetime.date.today():%Y-%m-%d}. {machine(PACKAGES)}.\n"
+    (HERE / "RESULTS.md").write_text("\n".join([head, *sections]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Every page's Python runs, every link leads somewhere, and nothing that must be said is missing."""
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+
+REPOSITORY = Path(od.__file__).parents[2]
+PAGES = sorted(
+    [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").glob("*.md")]
+)
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+class Anything:
+    """A model for the README's example."""
+
+    def predict(self, rows: Any) -> Any:
+        return np.tile([0.2, 0.3, 0.5], (len(rows), 1))
+
+
+GIVEN = {"README.md": {name: Anything() for name in ("logistic", "forest", "boosting")} | {"context": np.zeros(4)}}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    blocks = BLOCK.findall(page.read_text())
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks))
+    runpy.run_path(str(script), init_globals=GIVEN.get(page.name, {}))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_decision_page_is_listed_and_complete() -> None:
+    folder = REPOSITORY / "docs" / "decisions"
+    index = (folder / "index.md").read_text()
+    pages = [p for p in folder.glob("*.md") if p.name != "index.md"]
+    assert len(pages) >= 10
+    for page in pages:
+        assert page.name in index
+        text = page.read_text()
+        for heading in ("**Context.**", "**Decision.**", "**Cost.**", "**What would change our mind.**"):
+            assert heading in text, f"{page.name} has no {heading}"
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## {od.__version__}" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_the_readme_names_every_bank_and_policy() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    for name in ("GivenExperts", "TableExperts", "FunctionExperts", "ModelExperts", "OnnxExperts", "LinearExperts"):
+        assert name in readme
