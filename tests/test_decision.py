@@ -46,7 +46,7 @@ def test_json_round_trip_is_exact(context: Any, step: int, slept: bool) -> None:
         np.array([0.1, 0.9 - 1e-17, 0.0]),
         advice=np.array([[0.1, 1 / 3, np.nan], [2 / 7, np.nan if slept else 1e-300, 0.5]]),
         bonus=np.array([np.nan, 1.0]),
-        weights=np.array([1.0, 0.0]) if slept else None,
+        log_weights=np.array([0.0, -np.inf]) if slept else None,
     )
     if isinstance(context, np.ndarray) and context.ndim == 0:
         context = context[()]

@@ -69,19 +69,19 @@ def test_float32_predictions_vote_like_float64(any_kernels: str) -> None:
 
 def test_charge_is_the_mix_loss_of_the_awake() -> None:
     factors = np.array([-1.0, np.nan, -2.0, -np.inf])
-    recorded = np.array([0.5, 0.0, 0.3, 0.2])
-    charged = weights.charge(factors, recorded)
+    charged = weights.charge(factors, np.log([0.25, 0.5, 0.15, 0.1]), np.isnan(factors))
     assert charged[1] == pytest.approx(np.log(0.5 * np.exp(-1) + 0.3 * np.exp(-2)))
     np.testing.assert_array_equal(charged[[0, 2, 3]], factors[[0, 2, 3]])
 
 
 def test_charge_with_nobody_awake_teaches_nothing() -> None:
-    np.testing.assert_array_equal(weights.charge(np.array([np.nan, np.nan]), np.zeros(2)), [0, 0])
-    np.testing.assert_array_equal(weights.charge(np.array([np.nan, -5.0]), np.zeros(2)), [0, 0])
+    both, first = np.array([True, True]), np.array([True, False])
+    np.testing.assert_array_equal(weights.charge(np.array([np.nan, np.nan]), np.zeros(2), both), [0, 0])
+    np.testing.assert_array_equal(weights.charge(np.array([np.nan, -5.0]), np.array([0.0, -np.inf]), first), [0, 0])
 
 
 def test_charge_survives_losses_that_underflow() -> None:
-    charged = weights.charge(np.array([-2000.0, np.nan]), np.array([1.0, 0.0]))
+    charged = weights.charge(np.array([-2000.0, np.nan]), np.array([-1e5, 0.0]), np.array([False, True]))
     assert charged[1] == pytest.approx(-2000)
 
 

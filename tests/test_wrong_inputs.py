@@ -195,7 +195,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "decision without advice": (InvalidInput, "advice of 2 experts; got None", lambda: learn(1, advice=None)),
     "sleeper without weights": (
         InvalidInput,
-        "weights it was drawn with",
+        "log weights it was drawn with",
         lambda: learn(1, advice=np.array([NAN, 0.5])),
     ),
     "prediction 1.5, log loss": (od.OutOfDomain, "prediction 1.5", lambda: learn(1, advice=np.array([1.5, 0.5]))),
@@ -207,7 +207,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "more rewards than decisions": (
         InvalidInput,
-        "got 2 for 1 decisions",
+        "one to one",
         lambda: od.fold(gts(), gts().init(), [agent().decide(F)], [1, 0]),
     ),
     "scale upside down": (InvalidInput, "low must be below high", lambda: od.RewardScale(5, 1)),

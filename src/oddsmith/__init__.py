@@ -5,7 +5,7 @@ prediction and reward into a penalty. The Log is a table of decisions and reward
 """
 
 from oddsmith.agent import Agent
-from oddsmith.decision import Decision, Odds, Policy, Uniforms, decide, draw, fold
+from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
 from oddsmith.errors import (
     AllExpertsRefuted,
     BadFile,
@@ -48,6 +48,7 @@ from oddsmith.policies import (
     thompson_sampling,
 )
 from oddsmith.rewards import RewardScale, binarize
+from oddsmith.uniforms import Uniforms
 
 __version__ = "0.1.0"
 

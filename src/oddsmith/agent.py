@@ -2,18 +2,32 @@
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oddsmith import saving
-from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Context, Decision, Odds, Policy, State, Uniforms, decide, draw, fold
+from oddsmith.arrays import Bools
+from oddsmith.decision import (
+    Context,
+    Decision,
+    Odds,
+    Policy,
+    State,
+    check_policy,
+    check_rewards,
+    decide,
+    draw,
+    fold,
+)
 from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration
 from oddsmith.experts.base import check_names
 from oddsmith.policies.explanation import Explanation
+from oddsmith.uniforms import Uniforms
 
 __all__ = ["Agent"]
 
@@ -36,20 +50,19 @@ class Agent:
     """
 
     def __init__(self, policy: Policy, seed: int, arms: Any = None) -> None:
-        for verb in ("init", "odds", "update"):
-            if not callable(getattr(policy, verb, None)):
-                raise InvalidInput(f"policy must have the verbs init, odds and update; got {type(policy).__name__}")
+        check_policy(policy)
         self._uniforms = Uniforms(seed)
         known = getattr(policy, "arms", None)
         self.policy, self.seed = policy, int(seed)
-        self.arms: tuple[str, ...] | None = known if arms is None else check_names("arms", arms)
-        if known is not None and arms is not None and len(known) != len(self.arms or ()):
-            raise InvalidInput(f"arms must name the experts' {len(known)} arms; got {len(self.arms or ())} names")
+        self.arms: Sequence[str] | None = known if arms is None else check_names("arms", arms)
+        if known is not None and self.arms is not None and len(known) != len(self.arms):
+            raise InvalidInput(f"arms must name the experts' {len(known)} arms; got {len(self.arms)} names")
         self._state: State = policy.init()
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
-        self._moves = policy.moves
-        if getattr(policy, "gamma", None) == 0.0:
+        self._moves = bool(getattr(policy, "moves", False))
+        self._reading: Any = self._learning if self._moves else nullcontext()
+        if not _explores(policy):
             message = "gamma is 0, so some odds will be 0 and this agent's log will not support off-policy evaluation"
             warnings.warn(message, NoExploration, stacklevel=2)
 
@@ -60,7 +73,7 @@ class Agent:
 
     @property
     def steps(self) -> int:
-        """How many decisions have been made."""
+        """The number of the last decision that was asked for."""
         return self._steps
 
     def decide(self, context: Context, *, eligible: Any = None) -> Decision:
@@ -74,6 +87,9 @@ class Agent:
                 decision = decide(self.policy, self._state, context, uniform, eligible=mask, step=step)
         else:
             decision = decide(self.policy, self._state, context, uniform, eligible=mask, step=step)
+        if decision.propensities.ndim != 1:
+            shape = decision.propensities.shape
+            raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
         return decision if self.arms is None else self._named(decision)
 
     def decide_batch(self, contexts: Any, *, eligible: Any = None) -> Decision:
@@ -88,9 +104,12 @@ class Agent:
             self._steps += n
         steps = np.arange(first, first + n)
         uniforms = np.array([self._uniforms(step) for step in range(first, first + n)])
-        odds = self._reading(lambda: self.policy.odds(self._state, contexts, eligible=mask, step=steps))
-        if odds.propensities.ndim > 1 and odds.propensities.shape[:-1] != (n,):
-            raise InvalidInput(f"contexts must give odds of shape ({n}, K); got {odds.propensities.shape}")
+        with self._reading:
+            odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
+        nobody = odds.advice is not None and bool(np.isnan(odds.advice).all())  # guarded experts that all failed
+        if odds.propensities.shape[:-1] != (n,) and not (odds.propensities.ndim == 1 and nobody):
+            shape = odds.propensities.shape
+            raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
         decision = draw(odds, contexts, uniforms, eligible=mask, step=steps)
         return decision if self.arms is None else self._named(decision)
 
@@ -101,46 +120,48 @@ class Agent:
         """
         if not isinstance(decision, Decision):
             raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
-        rewards = _checked_rewards(decision, reward)
+        rewards = check_rewards(decision, reward)
         known = decision if decision.index is None else decision.numbered()
         with self._learning:
             if isinstance(rewards, float):
                 self._state = self.policy.update(self._state, known, rewards)
             else:
-                self._state = fold(self.policy, self._state, known, rewards)
+                state = deepcopy(self._state) if self._moves else self._state  # a later row may still be refused
+                self._state = fold(self.policy, state, known, rewards)
 
     def best(self, context: Context, *, eligible: Any = None) -> Any:
         """The arm with the largest odds, without exploration (the first of them, if several)."""
         mask = None if eligible is None else self._mask(eligible)
-        odds: Odds = self._reading(
-            lambda: self.policy.odds(self._state, context, eligible=mask, step=max(self._steps, 1))
-        )
+        with self._reading:
+            odds: Odds = self.policy.odds(self._state, context, eligible=mask, step=max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
-        if arm.ndim:
-            return arm if self.arms is None else np.array(self.arms)[arm]
-        return int(arm) if self.arms is None else self.arms[int(arm)]
+        if self.arms is None:
+            return arm if arm.ndim else int(arm)
+        names = np.array(self._names(odds.propensities.shape[-1]))
+        return names[arm] if arm.ndim else str(names[arm])
 
     def posterior(self) -> dict[str, float]:
         """The probability that each expert is the one to follow, by name."""
-        policy: Any = self.policy
-        if not hasattr(policy, "posterior"):
-            raise InvalidInput(f"policy must have a posterior over experts; {type(policy).__name__} has none")
-        inner = getattr(policy, "policy", policy)
-        return dict(zip(inner.experts.names, policy.posterior(self._state).tolist(), strict=True))
+        inner: Any = self.policy
+        while hasattr(inner, "policy"):
+            inner = inner.policy
+        posterior = _verb(inner, "posterior")(self._state)
+        return dict(zip(inner.experts.names, posterior.tolist(), strict=True))
 
     def explain(self, context: Context, *, eligible: Any = None) -> Explanation:
         """Who votes for what in this context, with which weight, and the part of gamma."""
-        policy: Any = self.policy
         mask = None if eligible is None else self._mask(eligible)
-        step = max(self._steps, 1)
-        explanation: Explanation = self._reading(lambda: policy.explain(self._state, context, eligible=mask, step=step))
-        return explanation if self.arms is None else explanation._replace(arms=self.arms)
+        explain = _verb(self.policy, "explain")
+        with self._reading:
+            parts: Explanation = explain(self._state, context, eligible=mask, step=max(self._steps, 1))
+        return parts if self.arms is None else parts._replace(arms=self._names(len(parts.arms)))
 
     def save(self, path: str | Path) -> None:
         """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it or nothing."""
         with self._learning, self._numbering:
             meta = {"seed": self.seed, "steps": self._steps, "arms": None if self.arms is None else list(self.arms)}
-            saving.write(Path(path), self.policy, self._state, meta)
+            content = saving.pack(self.policy, self._state, meta)
+        saving.write(Path(path), content)
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> "Agent":
@@ -152,57 +173,63 @@ class Agent:
         agent._state, agent._steps = state, meta["steps"]
         return agent
 
-    def _reading(self, read: Callable[[], Any]) -> Any:
-        """`read()`, under the lock if the state may be written to meanwhile."""
-        if not self._moves:
-            return read()
-        with self._learning:
-            return read()
+    def _names(self, n_arms: int) -> Sequence[str]:
+        if self.arms is None or len(self.arms) != n_arms:
+            raise InvalidInput(f"arms must name every arm; got {len(self.arms or ())} names for {n_arms} arms")
+        return self.arms
 
     def _named(self, decision: Decision) -> Decision:
         """The decision with the arm's name in `arm` and its number in `index`."""
-        arms: tuple[str, ...] = self.arms or ()
-        n_arms = decision.propensities.shape[-1]
-        if len(arms) != n_arms:
-            raise InvalidInput(f"arms must name every arm; got {len(arms)} names for {n_arms} arms")
-        arm = decision.arm
-        name = arms[arm] if isinstance(arm, int) else np.array(arms)[arm]
-        step, context, eligible, _, propensities, advice, bonus, weights, _ = decision
-        return Decision(step, context, eligible, name, propensities, advice, bonus, weights, arm)
+        step, context, eligible, arm, propensities, advice, bonus, log_weights, _ = decision
+        names = self._names(propensities.shape[-1])
+        name = names[arm] if isinstance(arm, int) else np.array(names)[arm]
+        return Decision(step, context, eligible, name, propensities, advice, bonus, log_weights, arm)
 
     def _mask(self, eligible: Any, rows: int | None = None) -> Bools:
-        """A boolean mask from a mask, or from names or numbers of arms."""
-        array = np.asarray(eligible)
-        if array.dtype == np.bool_ and array.ndim:
-            allowed = (1,) if rows is None else (1, 2)
-            if array.ndim not in allowed or (array.ndim == 2 and len(array) != rows):
-                raise InvalidInput(f"eligible must be one mask, or one per row; got shape {array.shape}")
-            return array
-        if self.arms is None:
-            raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {eligible!r}")
-        if array.size == 0:
+        """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of arms."""
+        given = [eligible] if isinstance(eligible, str | int) and not isinstance(eligible, bool) else eligible
+        if isinstance(given, np.ndarray) and given.dtype == np.bool_:
+            mask = given
+        elif not hasattr(given, "__iter__"):
+            raise InvalidInput(f"eligible must be a mask, or names or numbers of arms; got {eligible!r}")
+        elif all(isinstance(one, bool | np.bool_) for one in given):
+            mask = np.array(list(given), dtype=np.bool_)
+        elif rows is not None and not any(isinstance(one, str | int | np.integer) for one in given):
+            mask = np.stack([self._mask(one) for one in given])
+        else:
+            mask = self._chosen(list(given))
+        if mask.size == 0:
             raise NoEligibleArm("at least one arm must be eligible; got none")
-        chosen = [eligible] if isinstance(eligible, str) else list(eligible)
-        if unknown := [arm for arm in chosen if arm not in self.arms]:
+        if mask.ndim != 1 and (rows is None or mask.ndim != 2 or len(mask) != rows):
+            raise InvalidInput(f"eligible must be one mask, or one for each row; got shape {mask.shape}")
+        return mask
+
+    def _chosen(self, chosen: list[Any]) -> Bools:
+        """The mask of arms that are named, or numbered."""
+        if self.arms is None:
+            raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
+        places = {name: i for i, name in enumerate(self.arms)} | {i: i for i in range(len(self.arms))}
+        if unknown := [arm for arm in chosen if arm not in places]:
             raise InvalidInput(f"eligible must name arms of {list(self.arms)}; got {unknown[0]!r}")
-        return np.isin(np.array(self.arms), chosen)
+        mask = np.zeros(len(self.arms), dtype=np.bool_)
+        mask[[places[arm] for arm in chosen]] = True
+        return mask
 
 
-def _checked_rewards(decision: Decision, reward: Any) -> float | Array:
-    """A float for one decision, an array for a batch of them; all in [0, 1]."""
-    if isinstance(reward, float | int) and decision.propensities.ndim == 1 and 0 <= reward <= 1:
-        return float(reward)
-    try:
-        rewards = np.asarray(reward, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"reward must be a number in [0, 1]; got {reward!r:.60}") from error
-    shape = decision.propensities.shape[:-1]
-    if rewards.shape != shape:
-        raise InvalidInput(f"rewards must match the decisions one to one, shape {shape}; got {rewards.shape}")
-    if not (outside := ~((rewards >= 0) & (rewards <= 1))).any():
-        return rewards if rewards.ndim else float(rewards)
-    worst = np.atleast_1d(rewards[outside])[0]
-    raise InvalidInput(f"reward must be in [0, 1] (RewardScale maps other units); got {worst}")
+def _explores(policy: Any) -> bool:
+    """Whether every arm has odds, as far as a policy's gamma and floors tell."""
+    floors, inner = getattr(policy, "floors", None), getattr(policy, "policy", None)
+    if inner is not None:
+        return (floors is not None and bool(np.min(floors) > 0)) or _explores(inner)
+    gamma = getattr(policy, "gamma", None)
+    return not (gamma == 0.0 or getattr(gamma, "scale", None) == 0.0 or getattr(gamma, "cap", None) == 0.0)
+
+
+def _verb(policy: Any, name: str) -> Callable[..., Any]:
+    verb = getattr(policy, name, None)
+    if verb is None:
+        raise InvalidInput(f"policy must have {name}; {type(policy).__name__} has none")
+    return verb  # type: ignore[no-any-return]
 
 
 def _length(contexts: Any) -> int:

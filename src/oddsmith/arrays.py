@@ -16,17 +16,19 @@ Real: TypeAlias = float | Array
 """A number, or an array of numbers with batch axes."""
 
 
-def number(what: str, value: object, *, low: float, high: float, open_low: bool = False) -> float:
-    """`value` as a float within [low, high], or (low, high] if `open_low`.
+def number(
+    what: str, value: object, *, low: float, high: float, open_low: bool = False, open_high: bool = False
+) -> float:
+    """`value` as a finite float within [low, high], without the ends that are open.
 
     >>> number("gamma", 0.1, low=0, high=1)
     0.1
     """
-    span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if high == np.inf else ']'}"
+    span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high or high == np.inf else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
-    inside = low < value if open_low else low <= value
-    if not (inside and value <= high and np.isfinite(value)):
+    above, below = low < value if open_low else low <= value, value < high if open_high else value <= high
+    if not (above and below and np.isfinite(value)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
     return float(value)
 
@@ -50,14 +52,15 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
 
 
 def simplex(what: str, value: object, *, n: int, over: str) -> Array:
-    """`value` as n probabilities that sum to 1 (within 1e-9, then normalised)."""
+    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then normalised)."""
     array = finite(what, value, ndim=1)
+    tolerance = 1e-6 if getattr(value, "dtype", None) == np.float32 else 1e-9
     if array.shape != (n,):
         raise InvalidInput(f"{what} must have one entry for each of the {n} {over}; got {array.shape[0]}")
     if (array < 0).any():
         raise InvalidInput(f"{what} must not be negative; got {float(array.min()):g} at {int(array.argmin())}")
     total = float(array.sum())
-    if abs(total - 1) > 1e-9:
+    if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
     normalised: Array = array / total
     return normalised

@@ -18,6 +18,7 @@ from oddsmith.kernels import SQUARE
 
 __all__ = ["logistic", "pick", "poll_logistic", "reweigh", "vote"]
 
+FAINT = 1e-290  # as in weights: below it the numpy path takes over
 _STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache
 
 
@@ -28,7 +29,7 @@ def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools |
         arms_first = predictions.T if predictions.flags.f_contiguous else np.ascontiguousarray(predictions.T)
         odds = np.empty(n_arms)
         asleep, total = _vote(log_weights, arms_first, gamma, _mask(n_arms) if eligible is None else eligible, odds)
-        return (odds, asleep) if total > 0 else None
+        return (odds, asleep) if total > FAINT else None
     mask = _mask(n_arms) if eligible is None else eligible
     lead = np.broadcast_shapes(log_weights.shape[:-1], predictions.shape[:-2], mask.shape[:-1])
     arms_first = np.swapaxes(np.broadcast_to(predictions, lead + predictions.shape[-2:]), -1, -2)
@@ -40,7 +41,7 @@ def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools |
         _rows(np.broadcast_to(mask, (*lead, n_arms)), 1),
         _rows(odds, 1),
     )
-    return (odds, asleep) if total > 0 else None
+    return (odds, asleep) if total > FAINT else None
 
 
 def poll_logistic(
@@ -50,7 +51,7 @@ def poll_logistic(
     n_arms = len(features)
     arms_first, odds = np.empty((n_arms, log_weights.size), columns.dtype), np.empty(n_arms)
     asleep, total = _poll_logistic(log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds)
-    return None if asleep or not total > 0 else (arms_first.T, odds, None)
+    return None if asleep or not total > FAINT else (arms_first.T, odds, None)
 
 
 def reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: int) -> Array | None:
@@ -146,9 +147,10 @@ def _log1p(x: float) -> float:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _squash(row: Any) -> None:
-    """1 / (1 + exp(-s)), in place, on a contiguous row."""
+    """1 / (1 + exp(-s)), in place, on a contiguous row; s stays where its type can hold the result."""
+    bound = 708.0 if row.itemsize == 8 else 87.0
     for i in range(row.size):
-        above, below = _exp_ratio(-row[i])
+        above, below = _exp_ratio(min(max(-row[i], -bound), bound))
         y = below / (below + above)  # one division instead of two
         row[i] = y if row[i] == row[i] else row[i]
 
@@ -195,7 +197,7 @@ def _tally(log_weights: Any, predictions: Any, eligible: Any, votes: Any, start:
         asleep |= known[i] != known[i]
         if best[i] > second[i]:
             votes[arm[i]] += weight[i]
-        elif best[i] > -np.inf:
+        else:
             _share(weight[i], best[i], predictions[:, start + i], eligible, votes)
     return asleep
 

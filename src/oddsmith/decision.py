@@ -2,8 +2,7 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -11,10 +10,23 @@ import numpy as np
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Ints, Real
+from oddsmith.columns import aligned
 from oddsmith.encoding import decode, decode_floats, encode, encode_floats
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Context", "Decision", "Odds", "Policy", "State", "Uniforms", "decide", "draw", "fold", "pick"]
+__all__ = [
+    "Context",
+    "Decision",
+    "Odds",
+    "Policy",
+    "State",
+    "check_policy",
+    "check_rewards",
+    "decide",
+    "draw",
+    "fold",
+    "pick",
+]
 
 Context: TypeAlias = Any
 """Whatever the experts accept: policies never look at it."""
@@ -26,20 +38,21 @@ class Odds(NamedTuple):
     """A policy's distribution over arms, and what it wants back with the reward.
 
     `propensities` (…, K) sum to 1; `advice` (…, N, K) is what each expert said of each arm; `bonus` (…, N) is one
-    arm-free number per expert; `weights` (…, N) are those the odds were made with, present when somebody slept.
+    arm-free number per expert; `log_weights` (…, N) are those the odds were made with, present when somebody slept.
     """
 
     propensities: Array
     advice: Array | None = None
     bonus: Array | None = None
-    weights: Array | None = None
+    log_weights: Array | None = None
 
 
 class Decision(NamedTuple):
     """All that learning needs: what was decided, with which odds, and what the experts had said of the drawn arm.
 
     `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's number where `arm` is a name.
-    Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit.
+    Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit; two decisions are
+    equal when their JSON is.
 
     >>> odds = Odds(np.array([0.25, 0.75]), advice=np.array([[0.1, 0.9], [0.4, 0.2]]))
     >>> draw(odds, "home page", 0.5, step=7)
@@ -53,7 +66,7 @@ class Decision(NamedTuple):
     propensities: Array
     advice: Array | None = None
     bonus: Array | None = None
-    weights: Array | None = None
+    log_weights: Array | None = None
     index: Any = None
 
     @property
@@ -84,7 +97,11 @@ class Decision(NamedTuple):
             fields = json.loads(text)
             blank = {"step": None, "context": None, "eligible": None}
             read: Any = blank | {name: _READ.get(name, _unlisted)(value) for name, value in fields.items()}
-            return cls(**read)
+            decision = cls(**read)
+            arms = np.asarray(decision.number)
+            if arms.dtype.kind not in "iu" or (arms < 0).any() or (arms >= decision.propensities.shape[-1]).any():
+                raise ValueError(f"its arm is {decision.number!r} of {decision.propensities.shape[-1]}")
+            return decision
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidInput(f"decision must be the JSON of a Decision; {error}") from error
 
@@ -94,21 +111,24 @@ class Decision(NamedTuple):
         rows = list(decisions)
         if not rows:
             raise InvalidInput("decisions must not be empty; got 0 of them")
-        columns = dict(zip(cls._fields, zip(*rows, strict=True), strict=True))
-        widths = {row.propensities.shape[-1] for row in rows}
-        if len(widths) > 1 or (any(e is not None for e in columns["eligible"]) and None in columns["eligible"]):
-            columns["eligible"] = tuple(_full_mask(row) for row in rows)
-        if len(widths) > 1:
-            for name in ("eligible", "propensities"):
-                columns[name] = tuple(_padded(value, max(widths)) for value in columns[name])
-        fields: Any = {name: _stack(name, values) for name, values in columns.items() if name != "context"}
-        return cls(context=list(columns["context"]), **fields)
+        columns: Any = aligned([dict(zip(cls._fields, row, strict=True)) for row in rows])
+        blank = {"step": None, "context": None, "eligible": None, "arm": None, "propensities": None}
+        return cls(**blank | {name: _stacked(name, values) for name, values in columns.items()})
 
     def rows(self) -> "list[Decision]":
         """The decisions along the first axis, one by one (the way back from `stacked`)."""
         context = self.context.iloc if hasattr(self.context, "iloc") else self.context
         columns = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
         return [Decision._make(None if c is None else c[t] for c in columns) for t in range(len(self.propensities))]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decision) and self.to_json() == other.to_json()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
 
     def __repr__(self) -> str:
         if self.propensities.ndim == 1:
@@ -135,6 +155,13 @@ class Policy(Protocol):
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward (per batch row)."""
         ...
+
+
+def check_policy(policy: object) -> None:
+    """Refuses what does not have a policy's verbs."""
+    for verb in ("init", "odds", "update"):
+        if not callable(getattr(policy, verb, None)):
+            raise InvalidInput(f"policy must have the verbs init, odds and update; got {type(policy).__name__}")
 
 
 def pick(propensities: Array, uniform: Real) -> Any:
@@ -165,11 +192,13 @@ def draw(odds: Odds, context: Context, uniform: Real, *, eligible: Bools | None 
     if isinstance(arm, int):
         # the column is copied: a view would keep all arms alive
         advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
-        return Decision(step, context, eligible, arm, odds.propensities, advice, odds.bonus, odds.weights)
-    propensities = np.broadcast_to(odds.propensities, (*arm.shape, odds.propensities.shape[-1]))
-    return Decision(
-        step, context, eligible, arm, propensities, _drawn_column(odds.advice, arm), *map(_spread(arm), odds[2:])
-    )
+        return Decision(step, context, eligible, arm, odds.propensities, advice, odds.bonus, odds.log_weights)
+    shape = arm.shape
+    eligible = None if eligible is None else np.broadcast_to(eligible, shape + eligible.shape[-1:])
+    step = None if step is None else np.broadcast_to(step, shape)
+    propensities, bonus, log_weights = (_spread(value, shape) for value in (odds.propensities, *odds[2:]))
+    advice = _drawn_column(odds.advice, arm)
+    return Decision(step, context, eligible, arm, propensities, advice, bonus, log_weights)
 
 
 def decide(
@@ -180,44 +209,47 @@ def decide(
     return draw(odds, context, uniform, eligible=eligible, step=step)
 
 
-def fold(policy: Policy, state: State, decisions: Decision | Sequence[Decision], rewards: Any) -> State:
+def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: Any) -> State:
     """The state after all these decisions and rewards, in order.
 
     `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`). A policy whose posterior does
     not depend on order may have a `fold` of its own that adds up first; else this is `update`, one event at a time.
     """
-    n = len(decisions.propensities) if isinstance(decisions, Decision) else len(decisions)
-    if n != len(rewards):
-        raise InvalidInput(f"rewards must match the decisions one to one; got {len(rewards)} for {n} decisions")
-    if n == 0:
-        return state
+    if not isinstance(decisions, Decision):
+        decisions = list(decisions)
+        if not decisions:
+            return state
+        decisions = Decision.stacked(decisions)
+    if decisions.propensities.ndim < 2:
+        raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
+    known = decisions.numbered()
+    checked = check_rewards(known, rewards)
     own = getattr(policy, "fold", None)
     if own is not None:
-        return own(state, decisions if isinstance(decisions, Decision) else Decision.stacked(decisions), rewards)
-    rows = decisions.rows() if isinstance(decisions, Decision) else decisions
-    for decision, reward in zip(rows, rewards, strict=True):
-        state = policy.update(state, decision, reward)
+        return own(state, known, checked)
+    for decision, reward in zip(known.rows(), np.asarray(checked), strict=True):
+        state = policy.update(state, decision, float(reward) if reward.ndim == 0 else reward)
     return state
 
 
-class Uniforms:
-    """Uniform numbers in [0, 1) from (seed, decision id) by one keyed hash, so that any draw can be re-derived.
-
-    >>> Uniforms(7)(1) == Uniforms(7)(1) != Uniforms(8)(1)
-    True
-    """
-
-    def __init__(self, seed: int) -> None:
-        key = str(seed).encode()
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or len(key) > 64:
-            raise InvalidInput(f"seed must be an integer of at most 64 digits; got {seed!r}")
-        self._keyed = blake2b(digest_size=8, key=key).copy
-
-    def __call__(self, decision_id: int | str) -> float:
-        """53 random bits as a number in [0, 1)."""
-        hashed = self._keyed()
-        hashed.update(b"%d" % decision_id if isinstance(decision_id, int) else decision_id.encode())
-        return (int.from_bytes(hashed.digest(), "little") >> 11) * 2.0**-53
+def check_rewards(decision: Decision, reward: Any) -> Real:
+    """A float for one decision, an array for decisions with batch axes; all in [0, 1]."""
+    shape = decision.propensities.shape[:-1]
+    if isinstance(reward, float | int) and not shape and 0 <= reward <= 1:
+        return float(reward)
+    try:
+        if isinstance(reward, str | bytes):
+            raise TypeError("it is text")
+        rewards = np.asarray(reward, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"reward must be a number in [0, 1]; got {reward!r:.60}") from error
+    if rewards.shape != shape:
+        raise InvalidInput(f"rewards must match the decisions one to one, shape {shape}; got {rewards.shape}")
+    inside = (rewards >= 0) & (rewards <= 1)
+    if not inside.all():
+        worst = np.atleast_1d(rewards)[~np.atleast_1d(inside)][0]
+        raise InvalidInput(f"reward must be in [0, 1] (RewardScale maps other units); got {worst}")
+    return rewards if rewards.ndim else float(rewards)
 
 
 def _listed(value: Any) -> Any:
@@ -229,7 +261,7 @@ def _unlisted(value: Any) -> Any:
     return np.array(value) if isinstance(value, list) else value
 
 
-_FLOATS = ("propensities", "advice", "bonus", "weights")
+_FLOATS = ("propensities", "advice", "bonus", "log_weights")
 _WRITE: dict[str, Callable[[Any], Any]] = {"context": encode, **dict.fromkeys(_FLOATS, encode_floats)}
 _READ: dict[str, Callable[[Any], Any]] = {"context": decode, **dict.fromkeys(_FLOATS, decode_floats)}
 
@@ -242,34 +274,15 @@ def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
     return np.take_along_axis(advice, arm[..., None, None], axis=-1)[..., 0].astype(np.float64)
 
 
-def _spread(arm: Ints) -> Any:
-    """A function that gives (…, N) arrays the batch axes of `arm`."""
-    return lambda value: None if value is None else np.broadcast_to(value, arm.shape + value.shape[-1:])
+def _spread(value: Any, shape: tuple[int, ...]) -> Any:
+    """An array (…, n) with the batch axes `shape`."""
+    return None if value is None else np.broadcast_to(value, shape + value.shape[-1:])
 
 
-def _full_mask(decision: Decision) -> Bools:
-    n_arms = decision.propensities.shape[-1]
-    return np.ones(n_arms, dtype=np.bool_) if decision.eligible is None else np.asarray(decision.eligible)
-
-
-def _padded(value: Any, width: int) -> Any:
-    return np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
-
-
-def _stack(name: str, values: tuple[Any, ...]) -> Any:
-    if all(value is None for value in values):
-        return None
-    if any(value is None for value in values):
-        values = _filled(name, values)
+def _stacked(name: str, values: list[Any]) -> Any:
+    if name == "context":
+        return values
     try:
         return np.stack([np.asarray(value) for value in values])
     except ValueError as error:
         raise InvalidInput(f"decisions must agree in the shape of {name}; {error}") from error
-
-
-def _filled(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`weights` are absent where nobody slept, and then never read: NaN stands for them."""
-    if name != "weights":
-        raise InvalidInput(f"decisions must all have {name}, or none of them; got a mixture")
-    shape = next(value.shape for value in values if value is not None)
-    return tuple(np.full(shape, np.nan) if value is None else value for value in values)

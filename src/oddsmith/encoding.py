@@ -53,8 +53,8 @@ def encode(value: Any) -> Any:
         if all(isinstance(name, str) and not name.startswith("$") for name in value):
             return {name: encode(inner) for name, inner in value.items()}
         return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
-    if hasattr(value, "to_dict"):
-        return encode(value.to_dict())
+    if hasattr(value, "to_dict"):  # a data frame is the list of its rows, a row is a dict
+        return encode(value.to_dict("records") if hasattr(value, "columns") else value.to_dict())
     raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
 
 
@@ -72,6 +72,6 @@ def decode(value: Any) -> Any:
         return {decode(name): decode(inner) for name, inner in value["$dict"]}
     if "$array" in value:
         dtype = np.dtype(value["dtype"])
-        values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"])
+        values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"], dtype=dtype)
         return values.astype(dtype).reshape(value["shape"])[()]
     return {name: decode(inner) for name, inner in value.items()}

@@ -8,7 +8,7 @@ import functools
 import json
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ def describe(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)  # eta=1 and eta=1.0 are the same setting
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
@@ -45,6 +47,8 @@ def describe(value: Any) -> Any:
         return {"class": _qualified(value)}
     if isinstance(value, FunctionType | BuiltinFunctionType | np.ufunc):
         return {"function": _qualified(value)}
+    if isinstance(value, MethodType):
+        return {"method": _qualified(value.__func__), "of": describe(value.__self__)}
     if isinstance(value, functools.partial):
         return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
     if isinstance(value, dict):
@@ -54,6 +58,8 @@ def describe(value: Any) -> Any:
     described: dict[str, Any] = {"class": _qualified(type(value))}
     if is_dataclass(value):
         described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
+    elif hasattr(value, "names"):  # experts that are no dataclass: at least who they are, in which order
+        described |= {"names": list(value.names), "version": describe(getattr(value, "version", None))}
     return described
 
 

@@ -43,7 +43,7 @@ def _choose(choice: str) -> ModuleType | None:
     if choice != "numpy":
         try:
             twins = importlib.import_module("oddsmith.compiled")
-        except ImportError as error:
+        except (ImportError, RuntimeError) as error:  # not installed, or it finds no place for its cache
             if choice == "numba":
                 raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error
     _twins, _chosen = twins, choice

@@ -7,17 +7,19 @@ A loss of `inf` is allowed (it refutes the expert); NaN means "outside the loss'
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cache
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import xlog1py, xlogy
 
 from oddsmith.arrays import Array, Real, number
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Loss", "Scaled", "log_loss", "scaled", "square_loss"]
 
-Loss: TypeAlias = Callable[[Array, Real], Array]
+Loss: TypeAlias = Callable[[Array, Any], Array]
+"""loss(predictions, rewards), elementwise."""
 
 
 def square_loss(prediction: Array, reward: Real) -> Array:
@@ -38,13 +40,22 @@ def log_loss(prediction: Array, reward: Real) -> Array:
     >>> log_loss(np.array([0.5, 1.0, 0.0]), 1)
     array([0.69314718, 0.        ,        inf])
     """
+    special = _special()
     loss: Array
     if isinstance(reward, float) and reward in (0.0, 1.0):
-        loss = 0.0 - (xlogy(1.0, prediction) if reward else xlog1py(1.0, -prediction))
+        loss = 0.0 - (special.xlogy(1.0, prediction) if reward else special.xlog1py(1.0, -prediction))
     else:
-        loss = 0.0 - (xlogy(reward, prediction) + xlog1py(1 - reward, -prediction))
+        loss = 0.0 - (special.xlogy(reward, prediction) + special.xlog1py(1 - reward, -prediction))
     # Beware: xlog(0, ·) is 0 even outside the domain, and then the other term is a negative loss.
     return np.where(loss < 0, np.nan, loss) if np.fmin.reduce(loss, axis=None) < 0 else loss
+
+
+@cache
+def _special() -> ModuleType:
+    """scipy.special, which takes longer to import than all the rest: on first use."""
+    import scipy.special
+
+    return scipy.special  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

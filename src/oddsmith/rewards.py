@@ -1,6 +1,7 @@
 """Rewards: from a user's units to [0, 1] and back, and the paper's coin flip."""
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class RewardScale:
         if not self.low < self.high:
             raise InvalidInput(f"low must be below high; got low={self.low!r}, high={self.high!r}")
 
+    @overload
+    def reward(self, value: float) -> float: ...
+    @overload
+    def reward(self, value: Array) -> Array: ...
     def reward(self, value: Real) -> Real:
         """(value - low) / (high - low); a value outside [low, high] is refused, not clipped."""
         values = finite("value", value)
@@ -38,6 +43,10 @@ class RewardScale:
             raise InvalidInput(f"value must be in [{self.low:g}, {self.high:g}]; got {float(worst):g}")
         return _like(value, (values - self.low) / (self.high - self.low))
 
+    @overload
+    def value(self, reward: float) -> float: ...
+    @overload
+    def value(self, reward: Array) -> Array: ...
     def value(self, reward: Real) -> Real:
         """low + reward · (high - low), the way back for reports in the user's units."""
         return _like(reward, self.low + finite("reward", reward) * (self.high - self.low))

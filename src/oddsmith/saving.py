@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,36 @@ from typing import Any
 import numpy as np
 
 from oddsmith.decision import Policy, State
-from oddsmith.errors import BadFile
+from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import fingerprint
 
-__all__ = ["read", "write"]
+__all__ = ["pack", "read", "write"]
 
 FORMAT = "oddsmith agent 1"
 
 
-def write(path: Path, policy: Policy, state: State, meta: dict[str, Any]) -> None:
-    """Write a temporary file beside `path`, flush it to disk, then put it in place: all or nothing."""
+def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
+    """The bytes of a file; whatever cannot be written is refused here."""
     page = {"format": FORMAT, "fingerprint": fingerprint(policy), **meta}
-    leaves = {"state" + name: np.asarray(leaf) for name, leaf in _leaves(state, "")}
+    leaves: Any = {"state" + name: _leaf(name, leaf) for name, leaf in _leaves(state, "")}
     buffer = io.BytesIO()
-    np.savez(buffer, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)  # type: ignore[arg-type]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
+    return buffer.getvalue()
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a temporary file beside `path`, flush it to disk, then put it in place: all or nothing."""
+    part = None
     try:
-        with open(part, "wb") as file:
-            file.write(buffer.getbuffer())
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        with open(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)
         raise BadFile(f"cannot write {path}: {error}") from error
 
 
@@ -57,6 +65,15 @@ def _leaves(tree: Any, name: str) -> "list[tuple[str, Any]]":
         keys = getattr(tree, "_fields", range(len(tree)))
         return [leaf for key, inner in zip(keys, tree, strict=True) for leaf in _leaves(inner, f"{name}/{key}")]
     return [(name, tree)]
+
+
+def _leaf(name: str, leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    if not isinstance(leaf, np.ndarray | np.generic | int | float) or array.dtype.kind not in "fiub":
+        raise NotPortable(
+            f"a state must be a NamedTuple tree of arrays and numbers; got {type(leaf).__name__} at {name}"
+        )
+    return array
 
 
 def _filled(template: Any, arrays: dict[str, Any], name: str, path: Path) -> Any:

@@ -11,7 +11,7 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.errors import AllExpertsRefuted, OutOfDomain
 
-__all__ = ["awake_weights", "charge", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
+__all__ = ["FAINT", "awake_weights", "charge", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
 
 
 def posterior(log_weights: Array) -> Array:
@@ -49,7 +49,7 @@ def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None 
     votes = tally(np.exp(log_weights), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=votes.ndim > 1)
     n_arms = ballots.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
-    if not (total > 0 if votes.ndim == 1 else total.all()):
+    if not (total > FAINT if votes.ndim == 1 else (total > FAINT).all()):
         votes, total = _faint_votes(log_weights, ballots, 1 / n_arms if eligible is None else eligible / n_arms)
     explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
     odds: Array = votes * ((1 - explored) / total)
@@ -73,9 +73,9 @@ def vote(log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | 
 
 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
-    """The weights a decision is drawn with (…, N): normalised over the experts that cast a vote, 0 for the others.
+    """The weights of the vote (…, N): normalised over the experts that cast one, 0 for the others.
 
-    All zero when nobody awake has weight. They travel with a decision in which somebody slept.
+    All zero when nobody awake has weight.
     """
     cast = np.where(ballots.any(axis=-1), log_weights, -np.inf)
     top = cast.max(axis=-1, keepdims=True)
@@ -85,26 +85,28 @@ def awake_weights(log_weights: Array, ballots: Array) -> Array:
     return normalised
 
 
-def charge(factors: Array, weights: Array) -> Array:
-    """Log factors (…, N) with the sleepers' NaN replaced by the awake experts' mix (theory 5.12).
+def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
+    """Log factors (…, N) with those of sleepers replaced by the awake experts' mix (theory 5.12).
 
-        ln Σ_{i awake} wbar_i exp(factor_i),   wbar = `weights` of the decision, normalised over the awake
+        ln Σ_{i awake} w_i exp(factor_i) - ln Σ_{i awake} w_i,   w = the weights the decision was drawn with
 
     With decision-time weights the charge does not depend on the order in which rewards arrive.
     Nobody awake with weight: all zeros, the reward teaches the weights nothing.
+
+    >>> charge(np.array([-1.0, 0.0]), np.array([-3.0, 0.0]), np.array([False, True]))
+    array([-1., -1.])
     """
-    awake = ~np.isnan(factors)
-    weights = np.where(awake, weights, 0.0)
-    total = weights.sum(axis=-1, keepdims=True)
-    counted = np.where(weights > 0, factors, -np.inf)
-    top = counted.max(axis=-1, keepdims=True)
-    if ((total > 0) & (top == -np.inf)).any():
+    awake = np.where(asleep, -np.inf, log_weights)
+    heard = awake + np.where(asleep, 0.0, factors)
+    top, heard_top = awake.max(axis=-1, keepdims=True), heard.max(axis=-1, keepdims=True)
+    if ((top > -np.inf) & (heard_top == -np.inf)).any():
         raise AllExpertsRefuted(_REFUTED)
-    top = np.where(np.isfinite(top), top, 0.0)
-    mixed = weights * np.exp(counted - top)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.log(mixed.sum(axis=-1, keepdims=True) / total) + top
-    charged: Array = np.where(total > 0, np.where(awake, factors, mean), 0.0)
+    shift, heard_shift = (np.where(np.isfinite(t), t, 0.0) for t in (top, heard_top))
+    total = np.exp(awake - shift).sum(axis=-1, keepdims=True)
+    heard_total = np.exp(heard - heard_shift).sum(axis=-1, keepdims=True)
+    spoken = total > 0
+    mean = np.log(np.where(spoken, heard_total, 1.0)) - np.log(np.where(spoken, total, 1.0)) + heard_shift - shift
+    charged: Array = np.where(spoken, np.where(asleep, mean, factors), 0.0)
     return charged
 
 
@@ -136,6 +138,7 @@ def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
     return relative
 
 
+FAINT = 1e-290  # a total of weights below this loses digits, or all of them
 _REFUTED = "the reward has probability zero under every awake expert with weight; clip predictions away from 0 and 1"
 
 

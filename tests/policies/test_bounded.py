@@ -55,7 +55,7 @@ def test_odds_already_within_bounds_stay_as_they_are() -> None:
 def test_bounded_policy_acts_on_the_bounded_odds_and_learns_as_before() -> None:
     rng = np.random.default_rng(1)
     inner = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b")), gamma=0.0)
-    bounded = od.Bounded(inner, floors=[0.05, 0.0, 0.2], caps=[1.0, 0.5, 1.0])
+    bounded = od.Bounded(inner, floors=[0.05, 0.01, 0.2], caps=[1.0, 0.5, 1.0])
     agent = od.Agent(bounded, seed=1)
     for _ in range(50):
         decision = agent.decide(rng.random((2, 3)))

@@ -9,13 +9,13 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.weights import awake_weights, greedy, mix, vote
+from oddsmith.weights import greedy, mix, vote
 
-__all__ = ["Experts", "Poll", "as_predictions", "check_names", "numbered"]
+__all__ = ["Experts", "Poll", "as_predictions", "check_bank", "check_names", "numbered"]
 
 
 Poll: TypeAlias = tuple[Array, Array, Array | None]
-"""Predictions (…, N, K), odds (…, K), and the weights (…, N) behind them where someone slept."""
+"""Predictions (…, N, K), odds (…, K), and the log weights (…, N) they were made with where someone slept."""
 
 
 class Experts(Protocol):
@@ -66,20 +66,18 @@ class Experts(Protocol):
     def poll(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
     ) -> Poll:
-        """Predictions, odds (…, K) of the weighted votes mixed with gamma, and the weights behind them if someone slept.
+        """Predictions, odds of the weighted votes mixed with gamma, and the log weights if someone slept.
 
         This is `advise` and `mix`; override it only to be faster.
         """
         if type(self).advise is not Experts.advise:
             predictions, ballots = self.advise(state, context, eligible)
-            _check(predictions, log_weights, eligible)
+            predictions = _checked(predictions, log_weights, eligible)
             propensities, asleep = mix(log_weights, ballots, gamma, eligible), bool(np.isnan(predictions).any())
-            return predictions, propensities, awake_weights(log_weights, ballots) if asleep else None
-        predictions = self.predict(state, context)
-        _check(predictions, log_weights, eligible)
-        propensities, asleep = vote(log_weights, predictions, gamma, eligible)
-        weights = awake_weights(log_weights, greedy(predictions, eligible)) if asleep else None
-        return predictions, propensities, weights
+        else:
+            predictions = _checked(self.predict(state, context), log_weights, eligible)
+            propensities, asleep = vote(log_weights, predictions, gamma, eligible)
+        return predictions, propensities, log_weights if asleep else None
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward; whatever can raise must come before the first write."""
@@ -94,6 +92,15 @@ def numbered(n: int) -> tuple[str, ...]:
     ('expert 0', 'expert 1')
     """
     return tuple(f"expert {i}" for i in range(n))
+
+
+def check_bank(what: str, experts: object) -> None:
+    """Refuses what is not a bank of experts."""
+    for part in ("names", "init", "predict", "advise", "poll", "update"):
+        if not hasattr(experts, part):
+            raise InvalidInput(
+                f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}"
+            )
 
 
 def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
     """`values` as floats (…, N, K) from outside code, or ExpertFailed in one sentence."""
     try:
         predictions = np.asarray(values)
-        if predictions.dtype.kind != "f":
+        if predictions.dtype not in _KNOWN:
             predictions = predictions.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ExpertFailed(f"{source} must give numbers; got {type(values).__name__}: {error}") from error
@@ -124,10 +131,24 @@ def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
     return predictions
 
 
-def _check(predictions: Any, log_weights: Array, eligible: Bools | None) -> None:
-    """Refuses predictions that are not (…, N, K), and a mask that is not (…, K)."""
-    if not isinstance(predictions, np.ndarray) or predictions.shape[-2:-1] != log_weights.shape[-1:]:
-        shape = getattr(predictions, "shape", type(predictions).__name__)
-        raise ExpertFailed(f"experts must give predictions of shape (…, {log_weights.shape[-1]}, K); got {shape}")
+def _checked(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
+    """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
+    if not isinstance(predictions, np.ndarray) or predictions.dtype not in _KNOWN:
+        predictions = as_predictions(predictions, n_experts=log_weights.shape[-1], source="experts")
+    if predictions.shape[-2:-1] != log_weights.shape[-1:] or predictions.shape[-1] == 0:
+        n = log_weights.shape[-1]
+        raise ExpertFailed(f"experts must give predictions of shape (…, {n}, K); got {predictions.shape}")
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
         raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
+    if predictions.ndim > 2 or log_weights.ndim > 1:
+        try:
+            np.broadcast_shapes(
+                log_weights.shape[:-1], predictions.shape[:-2], () if eligible is None else eligible.shape[:-1]
+            )
+        except ValueError as error:
+            raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
+    checked: Array = predictions
+    return checked
+
+
+_KNOWN = (np.dtype(np.float64), np.dtype(np.float32))

@@ -8,7 +8,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
+from oddsmith.experts.base import Experts, check_bank
 
 __all__ = ["Clipped", "check_clip"]
 
@@ -38,7 +38,13 @@ class Clipped(Experts):
     high: float = 0.99
 
     def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
         check_clip(self.low, self.high)
+
+    def split(self) -> tuple[Experts, ...]:
+        """One bank for each part of the bank inside, so that a guard can tell them apart."""
+        parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
+        return tuple(Clipped(part, self.low, self.high) for part in parts)
 
     @property
     def names(self) -> Sequence[str]:

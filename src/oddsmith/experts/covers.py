@@ -12,6 +12,7 @@ from oddsmith.errors import InvalidInput, TooLarge
 __all__ = ["Cover", "ball_cover", "grid_cover"]
 
 _GIB = 2**30
+_COORDINATE = 24  # bytes per coordinate while a cover is made: lattice, copy, points
 _HUGE = 1e100
 
 
@@ -50,8 +51,8 @@ def grid_cover(low: object, high: object, *, radius: float, memory: int = _GIB) 
     axes = [lo + (hi - lo) * (np.arange(n) + 0.5) / n for lo, hi, n in zip(lower, upper, counts, strict=True)]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
     actual = float(np.sqrt(sum(((hi - lo) / (2 * n)) ** 2 for lo, hi, n in zip(lower, upper, counts, strict=True))))
-    bound = float((1 + np.linalg.norm(upper - lower) / radius) ** d)
-    return Cover(points, actual, len(points), bound)
+    around = float(np.linalg.norm(upper - lower)) / 2
+    return Cover(points, actual, len(points), _volumetric(around, radius, d))
 
 
 def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> Cover:
@@ -71,7 +72,13 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     points = _cell_centres(dim, bound, radius)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     points = points * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
-    return Cover(points, radius, len(points), float((1 + 2 * bound / radius) ** dim))
+    return Cover(points, radius, len(points), _volumetric(bound, radius, dim))
+
+
+def _volumetric(bound: float, radius: float, dim: int) -> float:
+    """(1 + 2B/ε)^d, or inf where that is beyond a float."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(dim * np.log1p(2 * bound / radius)))
 
 
 def _reach(dim: int, bound: float, radius: float) -> tuple[float, int]:
@@ -124,15 +131,18 @@ def _cell_centres(dim: int, bound: float, radius: float) -> Array:
 
 def _check_fits(count: Callable[[float], int], radius: float, dim: int, memory: int, *, what: str) -> None:
     """Refuses a cover that needs more than `memory` bytes, and says which radius would fit."""
-    needed = count(radius)
-    if needed * dim * 8 <= memory:
+    number("memory", memory, low=0, high=np.inf)
+    needed, most = count(radius), memory / (dim * _COORDINATE)
+    if needed <= most:
         return
+    if most < 1:
+        raise TooLarge(f"{what} in {dim} dimensions needs {dim * _COORDINATE} bytes for one point; got memory={memory}")
     low, high = radius, radius
-    while count(high) * dim * 8 > memory:
+    while count(high) > most:
         low, high = high, 2 * high
     for _ in range(20):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if count(middle) * dim * 8 <= memory else (middle, high)
+        low, high = (low, middle) if count(middle) <= most else (middle, high)
     size = f"{needed:.3g}" if needed < _HUGE else f"over {_HUGE:g}"
     raise TooLarge(
         f"{what} of radius {radius:g} in {dim} dimensions needs {size} points, more than the {memory:,} bytes allowed; "

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class FunctionExperts(Experts):
 
     functions: Mapping[str, Callable[..., Any]]
     arms: Sequence[str] = ()
+    _arities: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.functions, Mapping):
@@ -37,7 +38,8 @@ class FunctionExperts(Experts):
         check_names("names", self.functions)
         object.__setattr__(self, "arms", check_names("arms", self.arms))
         object.__setattr__(self, "functions", dict(self.functions))
-        if wrong := [name for name, function in self.functions.items() if _arity(function) not in (1, 2)]:
+        object.__setattr__(self, "_arities", {name: _arity(function) for name, function in self.functions.items()})
+        if wrong := [name for name, arity in self._arities.items() if arity not in (1, 2)]:
             raise InvalidInput(f"functions must take (context) or (context, arm); got {wrong[0]!r} which takes neither")
 
     @property
@@ -59,7 +61,7 @@ class FunctionExperts(Experts):
         return as_predictions(said, n_experts=len(said), source="FunctionExperts")
 
     def _said(self, name: str, function: Callable[..., Any], context: Context) -> Array:
-        said = [function(context, arm) for arm in self.arms] if _arity(function) == 2 else function(context)
+        said = [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
         try:
             values = np.asarray(said, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -75,12 +77,12 @@ def _arity(function: Any) -> int:
     """How many positional arguments a function requires: 1 or 2, or -1 for something else."""
     if not callable(function):
         return -1
-    required = [
-        p
-        for p in inspect.signature(function).parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-    return len(required)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # built-in functions may have no signature
+        return -1
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len([p for p in places if p.default is p.empty])
 
 
 def _batch(context: Context) -> Iterable[Any] | None:

@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed
-from oddsmith.experts.base import Experts
+from oddsmith.experts.base import Experts, check_bank
 from oddsmith.experts.stack import Stacked
 
 __all__ = ["Guarded"]
@@ -47,6 +47,7 @@ class Guarded(Experts):
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
         if self.budget is not None:
             number("budget", self.budget, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "_leaves", tuple(_leaves(self.experts, ())))

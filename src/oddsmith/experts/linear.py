@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from oddsmith.arrays import Array, Bools, Real, finite
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Poll, check_names, numbered
+from oddsmith.experts.covers import Cover
 
 __all__ = ["LinearExperts"]
 
@@ -21,7 +22,7 @@ Link = Literal["logistic", "identity", "probit"]
 class LinearExperts(Experts):
     """f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
 
-    `weights` (N, d): the context is the features of every arm, (…, K, d).
+    `weights` (N, d), or a `Cover`: the context is the features of every arm, (…, K, d).
     `weights` (N, K, d): the context is (…, d), and every arm has weights of its own.
     NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions.
 
@@ -31,15 +32,15 @@ class LinearExperts(Experts):
            [0.4, 0.2]])
     """
 
-    weights: Array
+    weights: Any
     link: Link = "logistic"
     names: Sequence[str] = ()
     _columns: Array = field(init=False, repr=False)
     _one_call: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights)
-        single = weights.dtype == np.float32
+        weights = self.weights.points if isinstance(self.weights, Cover) else self.weights
+        single = getattr(weights, "dtype", None) == np.float32
         checked = finite("weights", weights)
         if checked.ndim not in (2, 3):
             raise InvalidInput(f"weights must have shape (N, d), or (N, K, d) for weights per arm; got {checked.shape}")
@@ -48,7 +49,7 @@ class LinearExperts(Experts):
         checked = checked.astype(np.float32 if single else np.float64)
         n = len(checked)
         object.__setattr__(self, "weights", checked)
-        object.__setattr__(self, "names", check_names("names", self.names, n=n) if self.names else numbered(n))
+        object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
         # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights per arm
         columns = checked.T if checked.ndim == 2 else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
         object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
@@ -59,7 +60,7 @@ class LinearExperts(Experts):
         scores = np.dot(features, self._columns) if features.ndim == 2 else features @ self._columns
         if self.weights.ndim == 3:
             scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], -1)
-        return _LINKS[self.link](scores).swapaxes(-1, -2)
+        return _LINKS[self.link](np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
     def poll(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
@@ -68,7 +69,7 @@ class LinearExperts(Experts):
         compiled = kernels.compiled()
         if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
             features = self._features(context)
-            if features.ndim == 2 and features.flags.c_contiguous:
+            if features.ndim == 2 and features.flags.c_contiguous and isinstance(gamma, float):
                 polled: Poll | None = compiled.poll_logistic(log_weights, features, self._columns, gamma)
                 if polled is not None:
                     return polled
@@ -93,13 +94,13 @@ class LinearExperts(Experts):
 
 
 def _logistic(scores: Array) -> Array:
-    """1 / (1 + exp(-s)); beyond |s| = 708 it stays put, in both twins."""
+    """1 / (1 + exp(-s)), in place; beyond |s| = 708 (87 in float32) it stays put, in both twins."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.logistic(scores)
         return scores
     np.negative(scores, out=scores)
-    np.minimum(scores, 708.0, out=scores)
+    np.minimum(scores, 708.0 if scores.itemsize == 8 else 87.0, out=scores)
     np.exp(scores, out=scores)
     scores += 1
     return np.reciprocal(scores, out=scores)

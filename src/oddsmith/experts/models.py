@@ -8,8 +8,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, finite
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.base import Experts, as_predictions, check_names
+from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
+from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.clipped import check_clip
 from oddsmith.weights import greedy
 
@@ -86,8 +86,10 @@ class ModelExperts(Experts):
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """What the models are asked (rows), and the batch axes."""
-        if hasattr(context, "columns") and self.arm_features is None:
-            return context, (len(context),)
+        if self.arm_features is None and (hasattr(context, "columns") or isinstance(context, Mapping)):
+            return (context, (len(context),)) if hasattr(context, "columns") else (_frame(context), ())
+        if self.arm_features is None and hasattr(context, "to_frame"):  # a row of a data frame
+            return context.to_frame().T.infer_objects(), ()
         features = as_features(context)
         n_arms = len(self.arms)
         if self.arm_features is None:
@@ -110,13 +112,14 @@ class ModelExperts(Experts):
         if self.arm_features is not None:
             return _mean_reward(name, model, rows)
         said = np.asarray(model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
-        columns = _columns(getattr(model, "classes_", None), self.arms)
-        said = said if columns is None or said.ndim != 2 else said[:, columns]
         if said.shape != (n, len(self.arms)):
             raise ExpertFailed(
                 f"model {name!r} must give {n} x {len(self.arms)} numbers, one per arm; got {said.shape}"
             )
-        return as_predictions(said, n_experts=n, source=f"model {name!r}").reshape(-1)
+        classes = getattr(model, "classes_", None)
+        if hasattr(model, "predict_proba") and classes is not None:
+            said = said[:, _columns(name, classes, self.arms)]
+        return _numbers(name, said).reshape(-1)
 
     def _per_arm(self, name: str, model: Any) -> Any:
         """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
@@ -149,7 +152,7 @@ def as_features(context: Context) -> Array:
 def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     """E[reward] per row: the probability of the second of two classes, or the regression's value."""
     classifier = hasattr(model, "predict_proba")
-    said = np.asarray(model.predict_proba(rows) if classifier else model.predict(rows), dtype=np.float64)
+    said = _numbers(name, model.predict_proba(rows) if classifier else model.predict(rows))
     if said.ndim == 2 and said.shape[1] == 2:
         said = said[:, 1]
     elif said.ndim == 2 and said.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
@@ -159,9 +162,30 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     return said
 
 
-def _columns(classes: Any, arms: Sequence[str]) -> list[int] | None:
-    """The columns of the arms where a classifier's classes are the arms' names or numbers; None where they are not."""
-    if classes is None or len(classes) != len(arms):
-        return None
-    known = [str(one) for one in np.asarray(classes).tolist()]
-    return [known.index(arm) for arm in arms] if set(known) == set(arms) else None
+def _columns(name: str, classes: Any, arms: Sequence[str]) -> list[int]:
+    """The arms' columns among a classifier's classes, which are the arms' names, or else 0 … K-1."""
+    known = np.asarray(classes).tolist()
+    texts = [str(one) for one in known]
+    if set(texts) == set(arms):
+        return [texts.index(arm) for arm in arms]
+    if known == list(range(len(arms))):
+        return list(range(len(arms)))
+    raise ExpertFailed(
+        f"model {name!r} must have the arms {list(arms)} as classes, or 0 … {len(arms) - 1}; got {texts}"
+    )
+
+
+def _numbers(name: str, said: Any) -> Array:
+    try:
+        return np.asarray(said, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ExpertFailed(f"model {name!r} must give numbers; {error}") from error
+
+
+def _frame(context: Mapping[str, Any]) -> Any:
+    """A dict as a data frame of one row."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra(f"contexts as dicts need pandas (the extra oddsmith[lab]); {error}") from error
+    return pd.DataFrame([dict(context)])

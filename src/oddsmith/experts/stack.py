@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, check_bank, check_names
 
 __all__ = ["Stacked", "stack"]
 
@@ -23,8 +23,10 @@ class Stacked(Experts):
     def __post_init__(self) -> None:
         if not self.banks:
             raise InvalidInput("stack needs at least one bank of experts; got none")
+        for bank in self.banks:
+            check_bank("every part of a stack", bank)
         check_names("names over all banks", self.names)
-        known = {bank.arms for bank in self.banks if bank.arms is not None}
+        known = {tuple(bank.arms) for bank in self.banks if bank.arms is not None}
         if len(known) > 1:
             raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in known)}")
 

@@ -25,14 +25,17 @@ class TableExperts(Experts):
     names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.table)
+        try:
+            table = np.asarray(self.table)
+        except ValueError as error:
+            raise InvalidInput(f"table must be numbers (contexts, experts, arms); {error}") from error
         if table.ndim != 3 or 0 in table.shape or table.dtype.kind not in "fiub":
             raise InvalidInput(f"table must be numbers (contexts, experts, arms); got {table.dtype} {table.shape}")
         # arms outermost in memory, so that a drawn column is contiguous
         arms_first = np.ascontiguousarray(np.swapaxes(table.astype(np.float64), 1, 2))
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
         n = table.shape[1]
-        object.__setattr__(self, "names", check_names("names", self.names, n=n) if self.names else numbered(n))
+        object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
 
     def predict(self, state: State, context: Context) -> Array:
         index = np.asarray(context)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints
+from oddsmith.columns import aligned
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 
@@ -18,8 +19,8 @@ class Log:
     """T decisions and their rewards, column by column; only `arm` and `reward` are required.
 
     A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all arms, `propensity` (T,) of the
-    drawn one (taken from them when absent). `advice`, `bonus`, `weights` (T, N) are what learning needs. `context` is
-    an array, a list or a data frame of T rows. Anything wrong is refused with column, row and rule.
+    drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs. `context`
+    is an array, a list or a data frame of T rows. Anything wrong is refused with column, row and rule.
 
     >>> log = Log(arm=[0, 1, 1], reward=[1, 0, np.nan], propensities=[[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     >>> log.propensity
@@ -36,7 +37,7 @@ class Log:
     context: Any = None
     advice: Array | None = None
     bonus: Array | None = None
-    weights: Array | None = None
+    log_weights: Array | None = None
     step: Ints | None = None
     time: Any = None
     decision_id: Any = None
@@ -70,19 +71,26 @@ class Log:
         """One log after the other; columns that some of them lack are left out."""
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
-        columns: Any = {}
-        for field in fields(cls):
-            parts = [getattr(log, field.name) for log in logs]
-            if all(part is not None for part in parts):
-                columns[field.name] = _joined(parts)
-        return cls(**columns)
+        lacking = [
+            f.name for f in fields(cls) if f.name not in _MAY_LACK and any(getattr(g, f.name) is None for g in logs)
+        ]
+        parts = [{f.name: getattr(log, f.name) for f in fields(cls) if f.name not in lacking} for log in logs]
+        columns: Any = aligned(parts)
+        return cls(**{name: _joined(values) for name, values in columns.items() if values[0] is not None})
 
     def decisions(self) -> Decision:
         """All decisions as one, with a leading axis: what `fold` takes."""
         if self.propensities is None:
             raise InvalidInput("column propensities: must be there to make decisions; got none")
         return Decision(
-            self.step, self.context, self.eligible, self.arm, self.propensities, self.advice, self.bonus, self.weights
+            self.step,
+            self.context,
+            self.eligible,
+            self.arm,
+            self.propensities,
+            self.advice,
+            self.bonus,
+            self.log_weights,
         )
 
     def rewarded(self) -> "Log":
@@ -95,7 +103,7 @@ class Log:
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
-        return int(self.arm.max()) + 1
+        return int(self.arm.max(initial=-1)) + 1
 
     def __len__(self) -> int:
         return len(self.arm)
@@ -137,6 +145,7 @@ class Log:
             _require("propensities", outside == 0, outside, "must be 0 for arms that are not eligible")
 
 
+_MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, nobody slept
 _COLUMNS = {
     "arm": (np.int64, 1),
     "reward": (np.float64, 1),
@@ -145,7 +154,7 @@ _COLUMNS = {
     "eligible": (np.bool_, 2),
     "advice": (np.float64, 2),
     "bonus": (np.float64, 2),
-    "weights": (np.float64, 2),
+    "log_weights": (np.float64, 2),
     "step": (np.int64, 1),
 }
 

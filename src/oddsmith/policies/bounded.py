@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, finite
-from oddsmith.decision import Context, Decision, Odds, Policy, State, fold
+from oddsmith.decision import Context, Decision, Odds, Policy, State, check_policy, fold
 from oddsmith.errors import Infeasible, InvalidInput
 from oddsmith.policies.explanation import Explanation
+from oddsmith.weights import FAINT
 
 __all__ = ["Bounded", "project"]
 
@@ -32,6 +33,7 @@ class Bounded:
     caps: Any = 1.0
 
     def __post_init__(self) -> None:
+        check_policy(self.policy)
         for what in ("floors", "caps"):
             bounds = finite(what, getattr(self, what))
             if bounds.ndim > 1 or (bounds < 0).any() or (bounds > 1).any():
@@ -104,7 +106,7 @@ def project(propensities: Array, floors: Array, caps: Array) -> Array:
             f"floors must sum to at most 1 and caps to at least 1 over the eligible arms; "
             f"got {float(low.max()):.6g} and {float(high.min()):.6g}"
         )
-    tiny = propensities == 0
+    tiny = propensities < FAINT
     ample = np.where(tiny, floors, caps).sum(axis=-1, keepdims=True) >= 1
     base = np.where(ample, np.where(tiny, 0.0, propensities), np.where(tiny, 1.0, 0.0))
     floors = np.where(~ample & ~tiny, caps, floors)
@@ -113,17 +115,17 @@ def project(propensities: Array, floors: Array, caps: Array) -> Array:
 
 def _scaled_to_one(base: Array, floors: Array, caps: Array) -> Array:
     """clip(λ base, floors, caps) with Σ = 1: piecewise linear in λ, solved exactly between two breakpoints."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        breaks = np.concatenate([floors / base, caps / base], axis=-1)
-    breaks = np.sort(np.where(np.isfinite(breaks), breaks, 0.0), axis=-1)
-    clipped = np.clip(breaks[..., :, None] * base[..., None, :], floors[..., None, :], caps[..., None, :])
-    sums = clipped.sum(axis=-1)
-    right = np.minimum((sums < 1).sum(axis=-1, keepdims=True), breaks.shape[-1] - 1)
-    left = np.maximum(right - 1, 0)
-    sum_left, sum_right = (np.take_along_axis(sums, index, axis=-1) for index in (left, right))
-    at_left, at_right = (np.take_along_axis(breaks, index, axis=-1) for index in (left, right))
-    rise = np.where(sum_right > sum_left, sum_right - sum_left, 1.0)
-    scale = at_left + np.clip((1 - sum_left) / rise, 0.0, 1.0) * (at_right - at_left)
+    safe = np.where(base > 0, base, 1.0)
+    leaves_floor, meets_cap = (np.where(base > 0, bound / safe, 0.0) for bound in (floors, caps))
+    breaks = np.concatenate([leaves_floor, meets_cap], axis=-1)
+    order = np.argsort(breaks, axis=-1, kind="stable")
+    breaks = np.take_along_axis(breaks, order, axis=-1)
+    slopes = np.cumsum(np.take_along_axis(np.concatenate([base, -base], axis=-1), order, axis=-1), axis=-1)
+    start = floors.sum(axis=-1, keepdims=True)
+    sums = np.concatenate([start, start + np.cumsum(slopes[..., :-1] * np.diff(breaks, axis=-1), axis=-1)], axis=-1)
+    left = np.maximum((sums < 1).sum(axis=-1, keepdims=True) - 1, 0)
+    at, reached, slope = (np.take_along_axis(values, left, axis=-1) for values in (breaks, sums, slopes))
+    scale = at + np.where(slope > 0, (1 - reached) / np.where(slope > 0, slope, 1.0), 0.0)
     odds = np.clip(scale * base, floors, caps)
     normalised: Array = odds / odds.sum(axis=-1, keepdims=True)
     return normalised

@@ -13,7 +13,8 @@ __all__ = ["Explanation"]
 class Explanation(NamedTuple):
     """One decision's odds taken apart; print it for a table.
 
-    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform; `posterior` counts sleepers too, `weights` do not.
+    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as somebody awake has weight and nothing bounds
+    the odds; `posterior` counts sleepers too, `weights` do not. In `Bounded` the propensities are the bounded ones.
     """
 
     names: Sequence[str]

@@ -10,7 +10,7 @@ from oddsmith import kernels, weights
 from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.errors import InvalidInput, NoEligibleArm, OrderMatters, OutOfDomain
-from oddsmith.experts.base import Experts
+from oddsmith.experts.base import Experts, check_bank
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
@@ -55,15 +55,14 @@ class GeneralizedThompsonSampling:
     _kernel: tuple[float, int] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not hasattr(self.experts, "predict") or not hasattr(self.experts, "names"):
-            raise InvalidInput(f"experts must be a bank of experts; got {type(self.experts).__name__}")
+        check_bank("experts", self.experts)
         if not callable(self.loss):
             raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
         if not callable(self.gamma):
             object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         number("optimism", self.optimism, low=0, high=np.inf)
-        number("share", self.share, low=0, high=1)
+        number("share", self.share, low=0, high=1, open_high=True)
         prior = _checked_prior(self.prior, self.experts.names)
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
@@ -95,11 +94,10 @@ class GeneralizedThompsonSampling:
         if eligible is not None:
             _check_eligible(eligible)
         gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
-        predictions, propensities, drawn_with = self.experts.poll(
-            state.experts, context, state.log_weights, gamma, eligible
-        )
+        polled = self.experts.poll(state.experts, context, state.log_weights, gamma, eligible)
+        predictions, propensities, log_weights = polled
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
-        return Odds(propensities, predictions, bonus, drawn_with)
+        return Odds(propensities, predictions, bonus, log_weights)
 
     def update(self, state: GtsState, decision: Decision, reward: Real) -> GtsState:
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
@@ -109,12 +107,12 @@ class GeneralizedThompsonSampling:
 
     def fold(self, state: GtsState, decisions: Decision, rewards: Any) -> GtsState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
-        rewards = np.asarray(rewards, dtype=np.float64)
         if not self.orderless:
             for decision, reward in zip(decisions.rows(), rewards, strict=True):
                 state = self.update(state, decision, reward)
             return state
         factors = self._factors(decisions, rewards)
+        self._check_shape(factors.shape[1:], state.log_weights)
         log_weights = state.log_weights
         for start in range(0, len(factors), _BLOCK):
             log_weights = weights.reweigh(log_weights, factors[start : start + _BLOCK].sum(axis=0))
@@ -129,6 +127,8 @@ class GeneralizedThompsonSampling:
             raise OrderMatters("states can be merged only with fixed experts and share=0; got " + self._why_ordered())
         if not states:
             raise InvalidInput("merge needs at least one state; got none")
+        for state in states:
+            self._check_shape(state.log_weights.shape, states[0].log_weights)
         alive = np.isfinite(self._log_prior)
         base = np.where(alive, self._log_prior, 0.0)
         learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
@@ -143,15 +143,16 @@ class GeneralizedThompsonSampling:
         self, state: GtsState, context: Context, *, eligible: Bools | None = None, step: Any = None
     ) -> Explanation:
         """Who votes for what, with which weight, and the part of gamma."""
-        odds = self.odds(state, context, eligible=eligible, step=step)
+        if eligible is not None:
+            _check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
-        n_arms = predictions.shape[-1]
+        gamma, n_arms = np.asarray(self._gamma(state, step)), predictions.shape[-1]
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
         mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
-        gamma = np.asarray(self._gamma(state, step))
         uniform = gamma[..., None] * mask / mask.sum(axis=-1, keepdims=True)
         voting = weights.awake_weights(state.log_weights, ballots)
         names, arms = self.experts.names, self.arms or tuple(str(a) for a in range(n_arms))
-        return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, odds.propensities)
+        return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
     def _gamma(self, state: GtsState, step: Any) -> Real:
         if isinstance(self.gamma, float):
@@ -166,15 +167,18 @@ class GeneralizedThompsonSampling:
         advice = decision.advice
         if self._kernel is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
             compiled = kernels.compiled()
-            if compiled is not None and log_weights.ndim == 1:
-                fused: Array | None = compiled.reweigh(log_weights, advice, float(reward), *self._kernel)
+            if compiled is not None and log_weights.ndim == 1 and isinstance(reward, float):
+                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self._kernel)
                 if fused is not None:
                     return fused
         factors = self._factors(decision, reward)
-        if factors.shape != log_weights.shape:
-            raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {factors.shape}")
+        self._check_shape(factors.shape, log_weights)
         heavier = weights.reweigh(log_weights, factors)
         return weights.share(heavier, self._log_prior, self.share) if self.share else heavier
+
+    def _check_shape(self, shape: tuple[int, ...], log_weights: Array) -> None:
+        if shape != log_weights.shape:
+            raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
 
     def _factors(self, decision: Decision, reward: Real) -> Array:
         """-η ℓ + λ bonus per expert (…, N), sleepers charged the mix of the awake."""
@@ -188,16 +192,20 @@ class GeneralizedThompsonSampling:
             if decision.bonus is None:
                 raise InvalidInput("decision must carry the bonus that optimism needs; got none")
             factors = factors + self.optimism * decision.bonus
-        total = np.add.reduce(factors, axis=None)
-        if total == total:  # no NaN anywhere: nobody slept
+        if decision.log_weights is None:
+            total = np.add.reduce(factors, axis=None)
+            if total != total:  # NaN somewhere
+                _refuse_nan(factors, advice)
             return factors
-        unheard, asleep = np.isnan(factors), np.isnan(advice)
-        if (unheard & ~asleep).any():
-            worst = advice[unheard & ~asleep][0]
-            raise OutOfDomain(f"loss must be a number for every prediction; got NaN for prediction {worst:g}")
-        if decision.weights is None:
-            raise InvalidInput("decision must carry the weights it was drawn with, for somebody slept; got none")
-        return np.where(asleep.any(axis=-1, keepdims=True), weights.charge(factors, decision.weights), factors)
+        asleep = np.isnan(advice)
+        if (np.isnan(factors) & ~asleep).any():
+            _refuse_nan(np.where(asleep, 0.0, factors), advice)
+        if factors.ndim == 1:
+            return weights.charge(factors, decision.log_weights, asleep) if asleep.any() else factors
+        rows = asleep.any(axis=-1)
+        charged = factors.copy()
+        charged[rows] = weights.charge(factors[rows], decision.log_weights[rows], asleep[rows])
+        return charged
 
     def _fused_loss(self) -> tuple[float, int] | None:
         """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
@@ -232,8 +240,20 @@ def _check_eligible(eligible: Any) -> None:
         raise NoEligibleArm("at least one arm must be eligible; got none")
 
 
+def _refuse_nan(factors: Array, advice: Array) -> None:
+    """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
+    if not np.isnan(factors).any():  # inf - inf: reweigh will say so
+        return
+    if not np.isnan(factors).any():  # inf - inf: reweigh will say so
+        return
+    prediction = advice[np.isnan(factors)][0]
+    if np.isnan(prediction):
+        raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
+    raise OutOfDomain(f"loss must be a number for every prediction; got NaN for prediction {prediction:g}")
+
+
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
     """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a sleeper."""
     known = predictions if eligible is None else np.where(eligible[..., None, :], predictions, np.nan)
-    best: Array = np.fmax.reduce(known, axis=-1)
+    best: Array = np.fmax.reduce(known, axis=-1).astype(np.float64)
     return best
