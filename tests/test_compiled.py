@@ -3,16 +3,16 @@
 import numpy as np
 from numba import njit
 
-from oddsmith import compiled
+from oddsmith import compiled, vectormath
 
-_exp, _log, _log1p = compiled._exp, compiled._log, compiled._log1p
+exp, log, log1p = vectormath.exp, vectormath.log, vectormath.log1p
 
 
 @njit
 def elementwise(values, which):  # type: ignore[no-untyped-def]
     out = np.empty_like(values)
     for i in range(values.size):
-        out[i] = _exp(values[i]) if which == 0 else _log(values[i]) if which == 1 else _log1p(values[i])
+        out[i] = exp(values[i]) if which == 0 else log(values[i]) if which == 1 else log1p(values[i])
     return out
 
 

@@ -20,7 +20,6 @@ from oddsmith.decision import (
     State,
     check_policy,
     check_rewards,
-    decide,
     draw,
     fold,
 )
@@ -84,12 +83,13 @@ class Agent:
         uniform = self._uniforms(step)
         if self._moves:
             with self._learning:
-                decision = decide(self.policy, self._state, context, uniform, eligible=mask, step=step)
+                odds = self.policy.odds(self._state, context, eligible=mask, step=step)
         else:
-            decision = decide(self.policy, self._state, context, uniform, eligible=mask, step=step)
-        if decision.propensities.ndim != 1:
-            shape = decision.propensities.shape
+            odds = self.policy.odds(self._state, context, eligible=mask, step=step)
+        if odds.propensities.ndim != 1:
+            shape = odds.propensities.shape
             raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
+        decision = draw(odds, context, uniform, eligible=mask, step=step)
         return decision if self.arms is None else self._named(decision)
 
     def decide_batch(self, contexts: Any, *, eligible: Any = None) -> Decision:

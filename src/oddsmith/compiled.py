@@ -1,20 +1,18 @@
 """Compiled twins (numba) of the hot loops; `kernels` decides whether they are used.
 
 Arrays enter with the arm axis outermost in memory, (…, K, N): the inner loop runs over experts, contiguous and
-vectorised. Results go into arrays made by the caller: numba takes 0.4 us to hand an array back. `_exp` and `_log`
-are branch-free so that LLVM vectorises them, and good to 3 ulp.
+vectorised. Results go into arrays made by the caller: numba takes 0.4 us to hand an array back.
 A twin that meets what it was not written for returns None, and the numpy function does the work.
 """
 
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.kernels import SQUARE
+from oddsmith.vectormath import exp, exp_ratio, log, log1p
 
 __all__ = ["logistic", "pick", "poll_logistic", "reweigh", "vote"]
 
@@ -77,80 +75,12 @@ def _rows(array: Any, axes: int) -> Any:
     return np.ascontiguousarray(array).reshape((-1, *array.shape[-axes:]))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _to_float(typing_context: Any, bits: Any) -> Any:
-    """The float64 with these 64 bits."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _to_bits(typing_context: Any, number: Any) -> Any:
-    """The 64 bits of this float64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _exp_ratio(x: float) -> Any:
-    """Two numbers whose ratio is exp(x) for |x| <= 708: Cody-Waite reduction and the Cephes rational."""
-    y = min(max(x, -708.0), 708.0)
-    n = np.floor(y * 1.4426950408889634 + 0.5)
-    r = (y - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6
-    z = r * r
-    p = r * ((1.26177193074810590878e-4 * z + 3.02994407707441961300e-2) * z + 1.0)
-    q = ((3.00198505138664455042e-6 * z + 2.52448340349684104192e-3) * z + 2.27265548208155028766e-1) * z + 2.0
-    return (q + p) * _to_float((np.int64(n) + 1023) << 52), q - p
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _exp(x: float) -> float:
-    """exp(x) for x <= 708; 0 below -708, NaN for NaN."""
-    above, below = _exp_ratio(x)
-    y = above / below
-    return y if x >= -708.0 else (0.0 if x < -708.0 else x)
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _log(x: float) -> float:
-    """ln x for normal x > 0, -inf below, NaN for x < 0 or NaN (the series of fdlibm's log)."""
-    bits = _to_bits(x)
-    k = (bits - 0x3FE6A09E667F3BCD) >> 52
-    f = _to_float(bits - (k << 52)) - 1.0
-    s = f / (2.0 + f)
-    z = s * s
-    w = z * z
-    odd = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
-    even = z * (
-        6.666666666666735130e-01
-        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
-    )
-    half = 0.5 * f * f
-    e = np.float64(k)
-    y = e * 6.93147180369123816490e-01 - ((half - (s * (half + odd + even) + e * 1.90821492927058770002e-10)) - f)
-    y = y if x >= 2.2250738585072014e-308 else -np.inf
-    return y if x >= 0.0 else np.nan
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _log1p(x: float) -> float:
-    """ln(1 + x) for x >= -1, with the rounding of 1 + x put back."""
-    u = 1.0 + x
-    return _log(u) - ((u - 1.0) - x) / u if u != 0.0 else -np.inf
-
-
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _squash(row: Any) -> None:
     """1 / (1 + exp(-s)), in place, on a contiguous row; s stays where its type can hold the result."""
     bound = 708.0 if row.itemsize == 8 else 87.0
     for i in range(row.size):
-        above, below = _exp_ratio(min(max(-row[i], -bound), bound))
+        above, below = exp_ratio(min(max(-row[i], -bound), bound))
         y = below / (below + above)  # one division instead of two
         row[i] = y if row[i] == row[i] else row[i]
 
@@ -181,7 +111,7 @@ def _tally(log_weights: Any, predictions: Any, eligible: Any, votes: Any, start:
     strip = log_weights[start:stop]  # slices of rows: plain indices into them vectorise, start + i does not
     for i in range(size):
         best[i], second[i], known[i], arm[i] = -np.inf, -np.inf, 0.0, 0
-        weight[i] = _exp(strip[i])
+        weight[i] = exp(strip[i])
     for k in range(votes.size):
         if eligible[k]:
             row = predictions[k, start:stop]
@@ -274,13 +204,13 @@ def _reweigh(log_weights: Any, advice: Any, reward: float, eta: float, loss: int
             heavier[i] = difference * difference
     elif reward == 1.0:
         for i in range(size):
-            heavier[i] = -_log(advice[i])
+            heavier[i] = -log(advice[i])
     elif reward == 0.0:
         for i in range(size):
-            heavier[i] = -_log1p(-advice[i])
+            heavier[i] = -log1p(-advice[i])
     else:
         for i in range(size):
-            heavier[i] = -(reward * _log(advice[i]) + (1.0 - reward) * _log1p(-advice[i]))
+            heavier[i] = -(reward * log(advice[i]) + (1.0 - reward) * log1p(-advice[i]))
     top, worst = -np.inf, 0.0
     for i in range(size):
         worst = worst if heavier[i] >= 0.0 else np.nan

@@ -47,7 +47,8 @@ def log_loss(prediction: Array, reward: Real) -> Array:
     else:
         loss = 0.0 - (special.xlogy(reward, prediction) + special.xlog1py(1 - reward, -prediction))
     # Beware: xlog(0, ·) is 0 even outside the domain, and then the other term is a negative loss.
-    return np.where(loss < 0, np.nan, loss) if np.fmin.reduce(loss, axis=None) < 0 else loss
+    below = loss < 0
+    return np.where(below, np.nan, loss) if np.count_nonzero(below) else loss
 
 
 @cache

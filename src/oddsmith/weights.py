@@ -117,7 +117,7 @@ def reweigh(log_weights: Array, factors: Array) -> Array:
     array([-2.,  0.])
     """
     heavier = log_weights + factors
-    top = np.maximum.reduce(heavier, axis=-1)
+    top = heavier[heavier.argmax()] if heavier.ndim == 1 else np.maximum.reduce(heavier, axis=-1)
     if not (-np.inf < top < np.inf if heavier.ndim == 1 else np.isfinite(top).all()):
         if np.any(top == np.inf):
             raise OutOfDomain("loss must be above -inf for every prediction; got -inf")
@@ -148,8 +148,7 @@ def _ballots(predictions: Array, eligible: Bools | None) -> tuple[Array, bool]:
         arms_first = predictions.swapaxes(-1, -2)
         top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
         best = arms_first == top
-        total = np.add.reduce(top, axis=None)
-        if np.count_nonzero(best) == top.size and total == total:
+        if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
             return best.astype(np.float64).swapaxes(-1, -2), False  # no ties, no NaN: the common case
         asleep = bool(np.isnan(top).any())
     else:

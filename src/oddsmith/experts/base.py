@@ -133,7 +133,7 @@ def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
 
 def _checked(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
-    if not isinstance(predictions, np.ndarray) or predictions.dtype not in _KNOWN:
+    if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _KNOWN[0] or predictions.dtype in _KNOWN):
         predictions = as_predictions(predictions, n_experts=log_weights.shape[-1], source="experts")
     if predictions.shape[-2:-1] != log_weights.shape[-1:] or predictions.shape[-1] == 0:
         n = log_weights.shape[-1]

@@ -73,7 +73,7 @@ class LinearExperts(Experts):
                 polled: Poll | None = compiled.poll_logistic(log_weights, features, self._columns, gamma)
                 if polled is not None:
                     return polled
-        return super().poll(state, context, log_weights, gamma, eligible)
+        return Experts.poll(self, state, context, log_weights, gamma, eligible)
 
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""

@@ -193,8 +193,7 @@ class GeneralizedThompsonSampling:
                 raise InvalidInput("decision must carry the bonus that optimism needs; got none")
             factors = factors + self.optimism * decision.bonus
         if decision.log_weights is None:
-            total = np.add.reduce(factors, axis=None)
-            if total != total:  # NaN somewhere
+            if np.count_nonzero(np.isnan(factors)):
                 _refuse_nan(factors, advice)
             return factors
         asleep = np.isnan(advice)
@@ -242,10 +241,6 @@ def _check_eligible(eligible: Any) -> None:
 
 def _refuse_nan(factors: Array, advice: Array) -> None:
     """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
-    if not np.isnan(factors).any():  # inf - inf: reweigh will say so
-        return
-    if not np.isnan(factors).any():  # inf - inf: reweigh will say so
-        return
     prediction = advice[np.isnan(factors)][0]
     if np.isnan(prediction):
         raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
