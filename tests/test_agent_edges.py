@@ -76,3 +76,91 @@ def test_a_step_of_a_batch_re_derives_its_draw() -> None:
     for row in batch.rows():
         odds = od.Odds(row.propensities)
         assert od.draw(odds, None, od.Uniforms(7)(np.int64(row.step))).arm == row.arm  # type: ignore[arg-type]
+
+
+def test_a_decision_about_other_arms_is_refused() -> None:
+    one, two = od.Agent(POLICY, seed=1, arms=["a", "b", "c"]), od.Agent(POLICY, seed=1, arms=["x", "y", "z"])
+    for decision in (one.decide(F), od.Agent(POLICY, seed=1).decide(F)):
+        with pytest.raises(od.InvalidInput, match="must be about the arms"):
+            two.learn(decision, 1)
+    batch = one.decide_batch(np.stack([F, F]))
+    with pytest.raises(od.InvalidInput, match="must be about the arms"):
+        two.learn(batch, [1, 0])
+    one.learn(batch.rows(), [1, 0])
+    assert one.state.learnt == 2
+
+
+def test_models_without_a_version_are_saved_with_a_warning(tmp_path: Path) -> None:
+    class Constant:
+        def predict(self, rows: Any) -> Any:
+            return np.full((len(rows), 2), 0.5)
+
+    Constant.__qualname__ = "Constant"
+    bank = od.ModelExperts({"m": Constant()}, ["x", "y"])
+    agent = od.Agent(od.GeneralizedThompsonSampling(od.stack(bank), gamma=0.1), seed=1)
+    with pytest.warns(od.NoVersion, match="no version"):
+        agent.save(tmp_path / "agent.npz")
+
+
+def test_a_mismatch_is_named(tmp_path: Path) -> None:
+    od.Agent(POLICY, seed=1).save(tmp_path / "agent.npz")
+    other = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b")), gamma=0.2)
+    with pytest.raises(od.BadFile, match=r"policy\.gamma was 0\.1, is 0\.2"):
+        od.Agent.load(tmp_path / "agent.npz", other)
+
+
+def test_rows_of_dicts_are_frames_for_models_whatever_the_order_of_keys() -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0] * 5, "b": [5.0, 1.0, 0.0] * 5})
+    model = LogisticRegression().fit(frame, ["x", "y", "x"] * 5)
+    bank = od.ModelExperts({"m": model}, ["x", "y", "never seen"])
+    rows = [{"b": 5.0, "a": 0.0}, {"b": 1.0, "a": 1.0}]
+    np.testing.assert_allclose(bank.predict((), rows), bank.predict((), frame.iloc[:2]))
+    assert (bank.predict((), rows)[..., 2] == 0.01).all()  # an arm the model never saw: probability 0, clipped
+
+
+def test_an_exception_of_a_model_says_whose_it_is() -> None:
+    def broken(context: Any) -> Any:
+        raise KeyError("nope")
+
+    with pytest.raises(KeyError) as caught:
+        od.FunctionExperts({"fine": lambda c: [0.1], "broken": broken}, ["x"]).predict((), 0)
+    assert caught.value.__notes__ == ["raised by expert 'broken'"]
+    with pytest.raises(Exception, match="not fitted") as unfitted:
+        od.ModelExperts({"m": LogisticRegression()}, ["x", "y"]).predict((), [1.0])
+    assert unfitted.value.__notes__ == ["raised by expert 'm'"]
+
+
+def test_learners_that_forget_to_say_so() -> None:
+    class Forgetful(od.Experts):
+        names = ("a",)
+
+        def predict(self, state: Any, context: Any) -> Any:
+            return np.full((1, 2), 0.5)
+
+        def update(self, state: Any, decision: Decision, reward: Any) -> Any:
+            return None
+
+    with pytest.raises(od.InvalidInput, match="moves = True"):
+        od.GeneralizedThompsonSampling(Forgetful())
+
+    class Silent(Forgetful):
+        moves = True
+
+    agent = od.Agent(od.GeneralizedThompsonSampling(Silent(), gamma=0.1), seed=1)
+    with pytest.raises(od.InvalidInput, match="must return their state"):
+        agent.learn(agent.decide(0), 1)
+
+
+def test_times_and_missing_values_survive_json() -> None:
+    frame = pd.DataFrame({"when": pd.to_datetime(["2026-11-15 08:00", None]), "x": [1.0, 2.0]})
+    for row in frame.to_dict("records"):
+        decision = od.decide(POLICY, POLICY.init(), F, 0.5)._replace(context=row)
+        back = Decision.from_json(decision.to_json()).context
+        assert back["x"] == row["x"]
+        assert back["when"] == (None if row["when"] is pd.NaT else row["when"].to_pydatetime())
+
+
+def test_long_things_print_shortly() -> None:
+    batch = od.Agent(POLICY, seed=1).decide_batch(np.stack([F] * 300))
+    assert len(repr(od.Log.of(batch, np.ones(300)))) < 200
+    assert repr(od.Agent(POLICY, seed=3)).startswith("Agent(GeneralizedThompsonSampling, seed=3")

@@ -4,6 +4,7 @@ Experts predict. A Policy turns a state and a context into Odds. Drawing from od
 prediction and reward into a penalty. The Log is a table of decisions and rewards; a state is a fold over it.
 """
 
+from oddsmith import theory
 from oddsmith.agent import Agent
 from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
 from oddsmith.errors import (
@@ -16,6 +17,7 @@ from oddsmith.errors import (
     NoEligibleArm,
     NoExploration,
     NotPortable,
+    NoVersion,
     OddsmithError,
     OddsmithWarning,
     OrderMatters,
@@ -46,6 +48,7 @@ from oddsmith.policies import (
     GeneralizedThompsonSampling,
     PowerSchedule,
     thompson_sampling,
+    tuned,
 )
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
@@ -75,6 +78,7 @@ __all__ = [
     "ModelExperts",
     "NoEligibleArm",
     "NoExploration",
+    "NoVersion",
     "NotPortable",
     "Odds",
     "OddsmithError",
@@ -99,5 +103,7 @@ __all__ = [
     "scaled",
     "square_loss",
     "stack",
+    "theory",
     "thompson_sampling",
+    "tuned",
 ]

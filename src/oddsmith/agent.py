@@ -23,8 +23,9 @@ from oddsmith.decision import (
     draw,
     fold,
 )
-from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration
+from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
 from oddsmith.experts.base import check_names
+from oddsmith.fingerprint import unversioned
 from oddsmith.policies.explanation import Explanation
 from oddsmith.uniforms import Uniforms
 
@@ -64,6 +65,9 @@ class Agent:
         if not _explores(policy):
             message = "gamma is 0, so some odds will be 0 and this agent's log will not support off-policy evaluation"
             warnings.warn(message, NoExploration, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, {self._steps} decisions)"
 
     @property
     def state(self) -> State:
@@ -113,13 +117,18 @@ class Agent:
         decision = draw(odds, contexts, uniforms, eligible=mask, step=steps)
         return decision if self.arms is None else self._named(decision)
 
-    def learn(self, decision: Decision, reward: Any) -> None:
-        """Learn from one reward in [0, 1], or from a batch of decisions and their rewards in order.
+    def learn(self, decision: Decision | list[Decision], reward: Any) -> None:
+        """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
 
-        Now or later, in any order and from any thread; if anything is wrong with it, nothing is learnt.
+        Now or later, in any order and from any thread; if anything is wrong with it, nothing is learnt. What is learnt
+        twice counts twice: an agent keeps no list of what it has learnt from.
         """
+        if isinstance(decision, list):
+            decision = Decision.stacked(decision)
         if not isinstance(decision, Decision):
             raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
+        if self.arms is not None:
+            self._check_arms(decision)
         rewards = check_rewards(decision, reward)
         known = decision if decision.index is None else decision.numbered()
         with self._learning:
@@ -158,6 +167,9 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it or nothing."""
+        if unversioned(self.policy):
+            message = "models have no version: a load will accept any models of these names (see ModelExperts)"
+            warnings.warn(message, NoVersion, stacklevel=2)
         with self._learning, self._numbering:
             meta = {"seed": self.seed, "steps": self._steps, "arms": None if self.arms is None else list(self.arms)}
             content = saving.pack(self.policy, self._state, meta)
@@ -172,6 +184,12 @@ class Agent:
             agent = cls(policy, meta["seed"], meta["arms"])
         agent._state, agent._steps = state, meta["steps"]
         return agent
+
+    def _check_arms(self, decision: Decision) -> None:
+        """Refuses a decision whose arm has another name, or none, among this agent's arms."""
+        names = self._names(decision.propensities.shape[-1])
+        if decision.index is None or np.any(np.array(names)[decision.index] != decision.arm):
+            raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
 
     def _names(self, n_arms: int) -> Sequence[str]:
         if self.arms is None or len(self.arms) != n_arms:
@@ -195,7 +213,7 @@ class Agent:
         elif all(isinstance(one, bool | np.bool_) for one in given):
             mask = np.array(list(given), dtype=np.bool_)
         elif rows is not None and not any(isinstance(one, str | int | np.integer) for one in given):
-            mask = np.stack([self._mask(one) for one in given])
+            mask = np.stack([self._mask(self.arms if one is None else one) for one in given])
         else:
             mask = self._chosen(list(given))
         if mask.size == 0:
@@ -237,6 +255,8 @@ def _length(contexts: Any) -> int:
         n = len(contexts)
     except TypeError as error:
         raise InvalidInput(f"contexts must be rows: an array, a list or a data frame; got {contexts!r:.60}") from error
-    if n == 0 or isinstance(contexts, str | dict):
-        raise InvalidInput(f"contexts must be at least one row; got {type(contexts).__name__} of length {n}")
+    if isinstance(contexts, str | dict):
+        raise InvalidInput(f"contexts must be rows: an array, a list or a data frame; got a {type(contexts).__name__}")
+    if n == 0:
+        raise InvalidInput("contexts must be at least one row; got none")
     return n

@@ -95,6 +95,8 @@ class Decision(NamedTuple):
         """The decision that `to_json` wrote."""
         try:
             fields = json.loads(text)
+            if not isinstance(fields, dict) or not {"arm", "propensities"} <= set(fields):
+                raise ValueError("it has no arm or no propensities")
             blank = {"step": None, "context": None, "eligible": None}
             read: Any = blank | {name: _READ.get(name, _unlisted)(value) for name, value in fields.items()}
             decision = cls(**read)
@@ -111,6 +113,8 @@ class Decision(NamedTuple):
         rows = list(decisions)
         if not rows:
             raise InvalidInput("decisions must not be empty; got 0 of them")
+        if wrong := [row for row in rows if not isinstance(row, Decision)]:
+            raise InvalidInput(f"decisions must be what decide gave back; got {type(wrong[0]).__name__}")
         columns: Any = aligned([dict(zip(cls._fields, row, strict=True)) for row in rows])
         blank = {"step": None, "context": None, "eligible": None, "arm": None, "propensities": None}
         return cls(**blank | {name: _stacked(name, values) for name, values in columns.items()})

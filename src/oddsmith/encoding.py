@@ -4,6 +4,7 @@ Numbers, strings, lists and dicts are themselves; NaN is null where a float is e
 is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys.
 """
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,10 @@ def encode(value: Any) -> Any:
         return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
     if hasattr(value, "to_dict"):  # a data frame is the list of its rows, a row is a dict
         return encode(value.to_dict("records") if hasattr(value, "columns") else value.to_dict())
+    if hasattr(value, "isoformat"):  # a time: pandas' NaT writes itself as NaT
+        return None if value != value else {"$time": value.isoformat()}
+    if type(value).__name__ == "NAType":  # pandas' missing value
+        return None
     raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
 
 
@@ -66,6 +71,8 @@ def decode(value: Any) -> Any:
         return value
     if "$float" in value:
         return float(value["$float"])
+    if "$time" in value:
+        return datetime.fromisoformat(value["$time"])
     if "$tuple" in value:
         return tuple(decode(inner) for inner in value["$tuple"])
     if "$dict" in value:

@@ -26,6 +26,7 @@ __all__ = [
     "MissingExtra",
     "NoEligibleArm",
     "NoExploration",
+    "NoVersion",
     "NotPortable",
     "OddsmithError",
     "OddsmithWarning",
@@ -89,3 +90,7 @@ class OddsmithWarning(UserWarning):
 
 class NoExploration(OddsmithWarning):
     """The policy has no floor under its odds, so its log will not support off-policy evaluation."""
+
+
+class NoVersion(OddsmithWarning):
+    """Models without a version are saved by name and class only, so other models of that name would be accepted."""

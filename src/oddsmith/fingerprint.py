@@ -6,8 +6,10 @@ models by class: what tells two trainings of a model apart is the `version` its 
 
 import functools
 import json
+import sys
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from oddsmith.errors import NotPortable
 
-__all__ = ["describe", "fingerprint"]
+__all__ = ["describe", "difference", "fingerprint", "unversioned"]
 
 
 def fingerprint(policy: object) -> str:
@@ -63,10 +65,41 @@ def describe(value: Any) -> Any:
     return described
 
 
+def difference(saved: Any, given: Any, path: str = "policy") -> str:
+    """Where two descriptions first differ, and how.
+
+    >>> difference({"gamma": 0.1}, {"gamma": 0.2})
+    'policy.gamma was 0.1, is 0.2'
+    """
+    if isinstance(saved, dict) and isinstance(given, dict):
+        for name in dict.fromkeys([*saved, *given]):
+            if saved.get(name) != given.get(name):
+                return difference(saved.get(name), given.get(name), f"{path}.{name}")
+    if isinstance(saved, list) and isinstance(given, list) and len(saved) == len(given):
+        for i, (one, other) in enumerate(zip(saved, given, strict=True)):
+            if one != other:
+                return difference(one, other, f"{path}[{i}]")
+    return f"{path} was {saved!r:.60}, is {given!r:.60}"
+
+
+def unversioned(policy: object) -> bool:
+    """Whether some models inside are known by name and class only."""
+    if isinstance(policy, tuple):
+        return any(unversioned(part) for part in policy)
+    if not is_dataclass(policy):
+        return False
+    if hasattr(policy, "models") and getattr(policy, "version", None) is None:
+        return True
+    return any(unversioned(getattr(policy, field.name)) for field in fields(policy) if not field.name.startswith("_"))
+
+
 def _qualified(value: Any) -> str:
-    """module:name of a function or class that any process can find."""
+    """module:name of a function or class that any process can find; a script's name stands for __main__."""
     name = getattr(value, "__qualname__", None) or value.__name__
     module = getattr(value, "__module__", None) or "numpy"
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if module == "__main__" and script is not None:
+        module = Path(script).stem
     if "<" in name:
         raise NotPortable(f"a saved policy must be made of a module's functions and classes; got {name} in {module}")
     return f"{module}:{name}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
-from oddsmith.fingerprint import fingerprint
+from oddsmith.fingerprint import describe, difference, fingerprint
 
 __all__ = ["pack", "read", "write"]
 
@@ -21,7 +21,7 @@ FORMAT = "oddsmith agent 1"
 
 def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
     """The bytes of a file; whatever cannot be written is refused here."""
-    page = {"format": FORMAT, "fingerprint": fingerprint(policy), **meta}
+    page = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": describe(policy), **meta}
     leaves: Any = {"state" + name: _leaf(name, leaf) for name, leaf in _leaves(state, "")}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
@@ -50,12 +50,15 @@ def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
-        if meta["format"] != FORMAT:
-            raise ValueError(f"its format is {meta['format']!r}, not {FORMAT!r}")
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{path} must be a file that Agent.save wrote; {error}") from error
+    except OSError as error:
+        raise BadFile(f"{path} must be a file that Agent.save wrote; {error.strerror or 'it is damaged'}") from error
+    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise BadFile(f"{path} must be a file that Agent.save wrote; it is something else, or damaged") from error
+    if meta.get("format") != FORMAT:
+        raise BadFile(f"{path} must be of format {FORMAT!r}; got {meta.get('format')!r}")
+    mine = describe(policy)
     if meta["fingerprint"] != fingerprint(policy):
-        raise BadFile(f"{path} was saved with another policy (experts, loss, eta, gamma, prior … differ)")
+        raise BadFile(f"{path} was saved with another policy: {difference(meta['policy'], mine)}")
     return _filled(policy.init(), arrays, "state", path), meta
 
 

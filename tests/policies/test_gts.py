@@ -72,7 +72,7 @@ def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: st
 def test_own_loss_that_leaves_its_domain_is_named(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(BANK, od.log_loss)
     decision = od.decide(policy, policy.init(), np.array([[1.2, 0.5], [0.5, 0.5], [0.2, 0.1]]), 0.1)
-    with pytest.raises(od.OutOfDomain, match=r"prediction 1\.2"):
+    with pytest.raises(od.OutOfDomain, match=r"NaN for 1\.2 of expert 'a'"):
         policy.update(policy.init(), decision, 1.0)
 
 

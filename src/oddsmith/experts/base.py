@@ -107,7 +107,7 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
     """`names` as a tuple of distinct, non-empty strings (n of them, if given)."""
     if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise InvalidInput(f"{what} must be a sequence of names; got {names!r}")
-    checked = tuple(names)
+    checked = tuple(str(name) if isinstance(name, str | int | np.integer) else name for name in names)
     if wrong := [name for name in checked if not isinstance(name, str) or not name]:
         raise InvalidInput(f"{what} must be non-empty strings; got {wrong[0]!r}")
     if len(set(checked)) != len(checked):

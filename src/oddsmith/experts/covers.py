@@ -71,7 +71,7 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     _check_fits(lambda r: _cells_in_ball(dim, bound, r), radius, dim, memory, what="ball_cover")
     points = _cell_centres(dim, bound, radius)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
-    points = points * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
+    points = points * np.where(norms > bound, bound / np.maximum(norms, bound), 1.0)
     return Cover(points, radius, len(points), _volumetric(bound, radius, dim))
 
 

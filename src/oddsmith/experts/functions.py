@@ -60,8 +60,15 @@ class FunctionExperts(Experts):
         said = [self._said(name, function, context) for name, function in self.functions.items()]
         return as_predictions(said, n_experts=len(said), source="FunctionExperts")
 
+    def _called(self, name: str, function: Callable[..., Any], context: Context) -> Any:
+        return [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
+
     def _said(self, name: str, function: Callable[..., Any], context: Context) -> Array:
-        said = [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
+        try:
+            said = self._called(name, function, context)
+        except Exception as error:
+            error.add_note(f"raised by expert {name!r}")
+            raise
         try:
             values = np.asarray(said, dtype=np.float64)
         except (TypeError, ValueError) as error:

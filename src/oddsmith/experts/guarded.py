@@ -25,9 +25,10 @@ Advice = tuple[Array, Array]
 class Guarded(Experts):
     """`experts` whose failures are sleep: exceptions, wrong shapes, and calls that outlast `budget` seconds.
 
-    A bank that can be `split` (models, functions, a stack) is guarded expert by expert. Without a budget nothing is
-    timed and no thread is started. A call that is late goes on in its thread, which cannot be stopped from outside;
-    an expert with four such calls under way is not asked until one of them ends. `update` is not guarded.
+    A bank that can be `split` (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
+    fails on one row sleeps for all of it. Without a budget nothing is timed and no thread is started. A call that is
+    late goes on in its thread, which cannot be stopped from outside; an expert with four such calls under way is not
+    asked until one of them ends. `update` is not guarded.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(FunctionExperts({"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]))

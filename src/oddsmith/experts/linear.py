@@ -22,7 +22,7 @@ Link = Literal["logistic", "identity", "probit"]
 class LinearExperts(Experts):
     """f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
 
-    `weights` (N, d), or a `Cover`: the context is the features of every arm, (…, K, d).
+    `weights` (N, d), or a `Cover` (expert i is its point i): the context is the features of every arm, (…, K, d).
     `weights` (N, K, d): the context is (…, d), and every arm has weights of its own.
     NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions.
 

@@ -81,13 +81,15 @@ class ModelExperts(Experts):
     def _raw(self, context: Context) -> Array:
         """Unclipped predictions (…, N, K), arms outermost in memory."""
         rows, lead = self._rows(context)
-        said = np.stack([self._ask(name, model, rows) for name, model in self.models.items()], axis=-1)
+        said = np.stack([self._heard(name, model, rows) for name, model in self.models.items()], axis=-1)
         return np.swapaxes(said.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """What the models are asked (rows), and the batch axes."""
+        if self.arm_features is None and isinstance(context, list) and context and isinstance(context[0], Mapping):
+            context = _frame(context)
         if self.arm_features is None and (hasattr(context, "columns") or isinstance(context, Mapping)):
-            return (context, (len(context),)) if hasattr(context, "columns") else (_frame(context), ())
+            return (context, (len(context),)) if hasattr(context, "columns") else (_frame([context]), ())
         if self.arm_features is None and hasattr(context, "to_frame"):  # a row of a data frame
             return context.to_frame().T.infer_objects(), ()
         features = as_features(context)
@@ -104,22 +106,32 @@ class ModelExperts(Experts):
         joined = np.concatenate([spread, arms], axis=-1)
         return joined.reshape(-1, joined.shape[-1]), lead
 
+    def _heard(self, name: str, model: Any, rows: Any) -> Array:
+        """What `_ask` gives; an exception of the model gets a note that says whose it is."""
+        try:
+            return self._ask(name, model, rows)
+        except Exception as error:
+            error.add_note(f"raised by expert {name!r}")
+            raise
+
     def _ask(self, name: str, model: Any, rows: Any) -> Array:
         """One model's answers for all rows and arms, flat (rows · K)."""
         n = len(rows)
+        wanted = list(getattr(model, "feature_names_in_", ()))
+        if hasattr(rows, "columns") and wanted and set(wanted) == set(rows.columns):
+            rows = rows[wanted]
         if isinstance(model, tuple):
             return np.stack([_mean_reward(name, one, rows) for one in model], axis=-1).reshape(-1)
         if self.arm_features is not None:
             return _mean_reward(name, model, rows)
-        said = np.asarray(model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
+        classes = getattr(model, "classes_", None) if hasattr(model, "predict_proba") else None
+        said = _numbers(name, model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
+        if classes is not None and said.ndim == 2 and said.shape[1] == len(classes):
+            said = _by_arm(name, said, classes, self.arms)
         if said.shape != (n, len(self.arms)):
-            raise ExpertFailed(
-                f"model {name!r} must give {n} x {len(self.arms)} numbers, one per arm; got {said.shape}"
-            )
-        classes = getattr(model, "classes_", None)
-        if hasattr(model, "predict_proba") and classes is not None:
-            said = said[:, _columns(name, classes, self.arms)]
-        return _numbers(name, said).reshape(-1)
+            allowed = f"{n} x {len(self.arms)} numbers, one per arm"
+            raise ExpertFailed(f"model {name!r} must give {allowed}; got {said.shape}")
+        return said.reshape(-1)
 
     def _per_arm(self, name: str, model: Any) -> Any:
         """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
@@ -162,17 +174,23 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     return said
 
 
-def _columns(name: str, classes: Any, arms: Sequence[str]) -> list[int]:
-    """The arms' columns among a classifier's classes, which are the arms' names, or else 0 … K-1."""
+def _by_arm(name: str, said: Array, classes: Any, arms: Sequence[str]) -> Array:
+    """A classifier's columns in the order of the arms: its classes are names of arms, or else 0 … K-1.
+
+    An arm that the classifier never saw has probability 0.
+    """
     known = np.asarray(classes).tolist()
     texts = [str(one) for one in known]
-    if set(texts) == set(arms):
-        return [texts.index(arm) for arm in arms]
-    if known == list(range(len(arms))):
-        return list(range(len(arms)))
-    raise ExpertFailed(
-        f"model {name!r} must have the arms {list(arms)} as classes, or 0 … {len(arms) - 1}; got {texts}"
-    )
+    if set(texts) <= set(arms):
+        places = [arms.index(text) for text in texts]
+    elif known == list(range(len(arms))):
+        places = known
+    else:
+        allowed = f"classes among the arms {list(arms)}, or 0 … {len(arms) - 1}"
+        raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}")
+    by_arm = np.zeros((len(said), len(arms)))
+    by_arm[:, places] = said
+    return by_arm
 
 
 def _numbers(name: str, said: Any) -> Array:
@@ -182,10 +200,10 @@ def _numbers(name: str, said: Any) -> Array:
         raise ExpertFailed(f"model {name!r} must give numbers; {error}") from error
 
 
-def _frame(context: Mapping[str, Any]) -> Any:
-    """A dict as a data frame of one row."""
+def _frame(rows: list[Mapping[str, Any]]) -> Any:
+    """Dicts as the rows of a data frame."""
     try:
         import pandas as pd
     except ImportError as error:
         raise MissingExtra(f"contexts as dicts need pandas (the extra oddsmith[lab]); {error}") from error
-    return pd.DataFrame([dict(context)])
+    return pd.DataFrame([dict(row) for row in rows])

@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInput
 __all__ = ["Log"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """T decisions and their rewards, column by column; only `arm` and `reward` are required.
 
@@ -104,6 +104,11 @@ class Log:
             if column is not None:
                 return int(column.shape[1])
         return int(self.arm.max(initial=-1)) + 1
+
+    def __repr__(self) -> str:
+        columns = [f.name for f in fields(self) if getattr(self, f.name) is not None]
+        waiting = int(np.isnan(self.reward).sum())
+        return f"Log(of {len(self)} decisions over {self.n_arms} arms, {waiting} without reward; {', '.join(columns)})"
 
     def __len__(self) -> int:
         return len(self.arm)

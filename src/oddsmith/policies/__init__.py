@@ -3,7 +3,7 @@
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.gts import GeneralizedThompsonSampling, GtsState
-from oddsmith.policies.recipes import thompson_sampling
+from oddsmith.policies.recipes import thompson_sampling, tuned
 from oddsmith.policies.schedules import PowerSchedule, Schedule
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "PowerSchedule",
     "Schedule",
     "thompson_sampling",
+    "tuned",
 ]

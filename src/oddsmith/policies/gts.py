@@ -56,6 +56,10 @@ class GeneralizedThompsonSampling:
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
+        wraps = hasattr(self.experts, "experts") or hasattr(self.experts, "banks")
+        if type(self.experts).update is not Experts.update and not self.experts.moves and not wraps:
+            kind = type(self.experts).__name__
+            raise InvalidInput(f"experts that learn must say moves = True; {kind} overrides update and does not")
         if not callable(self.loss):
             raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
@@ -102,7 +106,11 @@ class GeneralizedThompsonSampling:
     def update(self, state: GtsState, decision: Decision, reward: Real) -> GtsState:
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
-        experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
+        experts = state.experts
+        if self.experts.moves:
+            experts = self.experts.update(experts, decision, reward)
+            if experts is None:
+                raise InvalidInput("update of experts must return their state, even if changed in place; got None")
         return GtsState(log_weights, state.learnt + 1, experts)
 
     def fold(self, state: GtsState, decisions: Decision, rewards: Any) -> GtsState:
@@ -187,24 +195,36 @@ class GeneralizedThompsonSampling:
             shape = None if advice is None else advice.shape
             raise InvalidInput(f"decision must carry advice of {len(self._log_prior)} experts; got {shape}")
         rewards = reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
-        factors = self.loss(advice, rewards) * -self.eta
+        losses = self.loss(advice, rewards)
+        if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:
+            got = getattr(losses, "shape", type(losses).__name__)
+            raise InvalidInput(f"loss must be elementwise, an array of shape {advice.shape}; got {got}")
+        factors = losses * -self.eta
         if self.optimism:
             if decision.bonus is None:
                 raise InvalidInput("decision must carry the bonus that optimism needs; got none")
             factors = factors + self.optimism * decision.bonus
         if decision.log_weights is None:
             if np.count_nonzero(np.isnan(factors)):
-                _refuse_nan(factors, advice)
+                self._refuse_nan(factors, advice)
             return factors
         asleep = np.isnan(advice)
         if (np.isnan(factors) & ~asleep).any():
-            _refuse_nan(np.where(asleep, 0.0, factors), advice)
+            self._refuse_nan(np.where(asleep, 0.0, factors), advice)
         if factors.ndim == 1:
             return weights.charge(factors, decision.log_weights, asleep) if asleep.any() else factors
         rows = asleep.any(axis=-1)
         charged = factors.copy()
         charged[rows] = weights.charge(factors[rows], decision.log_weights[rows], asleep[rows])
         return charged
+
+    def _refuse_nan(self, factors: Array, advice: Array) -> None:
+        """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
+        place = tuple(np.argwhere(np.isnan(factors))[0])
+        if np.isnan(advice[place]):
+            raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
+        name = self.experts.names[int(place[-1])]
+        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
 
     def _fused_loss(self) -> tuple[float, int] | None:
         """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
@@ -237,14 +257,6 @@ def _check_eligible(eligible: Any) -> None:
         raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
     if not eligible.any(axis=-1).all():
         raise NoEligibleArm("at least one arm must be eligible; got none")
-
-
-def _refuse_nan(factors: Array, advice: Array) -> None:
-    """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
-    prediction = advice[np.isnan(factors)][0]
-    if np.isnan(prediction):
-        raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
-    raise OutOfDomain(f"loss must be a number for every prediction; got NaN for prediction {prediction:g}")
 
 
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:

@@ -1,0 +1,61 @@
+"""The theory as a tool: conditions a loss must meet, regret bounds with all constants, tuning."""
+
+from oddsmith.theory.bounds import (
+    Bound,
+    anytime_bound,
+    bayes_regret_bound,
+    corollary1,
+    gamma_zero_bound,
+    refined_bound,
+    regret_bound,
+    theorem1,
+    tight_coefficient,
+    total_loss_bound,
+)
+from oddsmith.theory.conditions import Certificate, Counterexample, certify
+from oddsmith.theory.constants import Coefficient, beta, kappa2
+from oddsmith.theory.rivals import exp4_bound, feelgood_bound, regressor_elimination_bound, squarecb_bound
+from oddsmith.theory.tuning import Tuning, horizon_for, prior_value, tune
+from oddsmith.theory.variants import (
+    changing_arms_bound,
+    class_complexity,
+    cover_complexity,
+    delay_bound,
+    high_probability_bound,
+    misspecified_bound,
+    switching_bound,
+)
+
+__all__ = [
+    "Bound",
+    "Certificate",
+    "Coefficient",
+    "Counterexample",
+    "Tuning",
+    "anytime_bound",
+    "bayes_regret_bound",
+    "beta",
+    "certify",
+    "changing_arms_bound",
+    "class_complexity",
+    "corollary1",
+    "cover_complexity",
+    "delay_bound",
+    "exp4_bound",
+    "feelgood_bound",
+    "gamma_zero_bound",
+    "high_probability_bound",
+    "horizon_for",
+    "kappa2",
+    "misspecified_bound",
+    "prior_value",
+    "refined_bound",
+    "regressor_elimination_bound",
+    "regret_bound",
+    "squarecb_bound",
+    "switching_bound",
+    "theorem1",
+    "tight_coefficient",
+    "total_loss_bound",
+    "tune",
+]

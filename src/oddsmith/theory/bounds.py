@@ -1,0 +1,251 @@
+"""Regret bounds with all constants: GTS under the paper's and under tight constants, and its Bayes regret.
+
+Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas: docs/math; proofs there too.
+"""
+
+from collections.abc import Mapping
+from math import exp, inf, log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, number, simplex
+from oddsmith.errors import InvalidInput
+from oddsmith.losses import Loss
+from oddsmith.theory.constants import (
+    E2,
+    Coefficient,
+    Constants,
+    best_gamma,
+    kappa1_averaged,
+    kappa2,
+    lemma1,
+    log_inverse,
+    loss_name,
+)
+
+__all__ = [
+    "Bound",
+    "anytime_bound",
+    "bayes_regret_bound",
+    "corollary1",
+    "gamma_zero_bound",
+    "refined_bound",
+    "regret_bound",
+    "theorem1",
+    "tight_coefficient",
+    "total_loss_bound",
+]
+
+REALISABLE = "one expert is the truth (its predictions are the mean rewards), contexts may be chosen by an adversary"
+
+
+class Bound(NamedTuple):
+    """A bound on the regret after T steps, the eta and gamma it is for, the terms of its sum, and when it applies."""
+
+    bound: float
+    eta: float | None
+    gamma: float | None
+    terms: Mapping[str, float]
+    applies: str
+
+
+def capped(terms: Mapping[str, float], steps: float, *, eta: float | None, gamma: float | None, applies: str) -> Bound:
+    """The sum of the terms, at most T: regret cannot exceed the number of steps."""
+    return Bound(min(sum(terms.values()), float(steps)), eta, gamma, terms, f"applies when {applies}")
+
+
+def check_problem(n_arms: int, steps: float) -> None:
+    """Refuses fewer than one arm or one step."""
+    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
+        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
+    number("steps", steps, low=1, high=inf)
+
+
+def total_loss_bound(kappa2: float, prior: float) -> Bound:
+    """E Σ_t lbar_t <= 4(e-2) kappa_2 L for any T (Li 2013, Lemma 1).
+
+    >>> round(total_loss_bound(4.0, 0.01).bound, 4)
+    52.925
+    """
+    number("kappa2", kappa2, low=0, high=inf, open_low=True)
+    eta, c = lemma1(kappa2)
+    applies = f"applies when C3 and C4 hold with this kappa_2 and eta = {eta:.6g}, for any T"
+    total = log_inverse(prior) / c
+    return Bound(total, eta, None, {"total shifted loss": total}, applies)
+
+
+def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) -> Bound:
+    """R(T) <= kappa_1 (1-γ) sqrt(T E Σ lbar_t) + γ T (Li 2013, Theorem 1)."""
+    number("steps", steps, low=1, high=inf)
+    number("gamma", gamma, low=0, high=1)
+    terms = {"learning": kappa1 * (1 - gamma) * sqrt(steps * total_loss), "exploration": gamma * steps}
+    return capped(terms, steps, eta=None, gamma=gamma, applies="C1 holds, and C2 with this kappa_1")
+
+
+def corollary1(scale: float, kappa2: float, *, log_prior: float, steps: float, gamma: float | None = None) -> Bound:
+    """sqrt(4 kappa_2 (e-2)) kappa_1 (1-γ) sqrt(T L) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if None."""
+    b = sqrt(4 * kappa2 * E2 * scale * steps * log_prior)
+    gamma = best_gamma(b, steps) if gamma is None else number("gamma", gamma, low=0, high=1, open_low=True)
+    terms = {"learning": (1 - gamma) * b / sqrt(gamma), "exploration": gamma * steps}
+    return capped(terms, steps, eta=lemma1(kappa2).eta, gamma=gamma, applies=REALISABLE)
+
+
+def refined_bound(
+    coefficient: Coefficient, *, n_arms: int, steps: float, log_prior: float, gamma: float | None = None
+) -> Bound:
+    """(1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (theory 3.4), at its best γ if None."""
+    check_problem(n_arms, steps)
+    eta, c = coefficient
+
+    def terms(g: float) -> dict[str, float]:
+        learning = (1 - g) * kappa1_averaged(n_arms, g) * sqrt(steps * log_prior / c) if g < 1 else 0.0
+        return {"learning": learning, "exploration": g * steps * (n_arms - 1) / n_arms}
+
+    if gamma is None:
+        gamma = _refined_gamma(n_arms, sqrt(steps * log_prior / c), steps * (n_arms - 1) / n_arms)
+    else:
+        number("gamma", gamma, low=0, high=1, open_low=True)
+    return capped(terms(gamma), steps, eta=eta, gamma=gamma, applies=REALISABLE)
+
+
+def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
+    """The γ in (0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ is 0; 1 if it never is."""
+    from scipy.optimize import brentq
+
+    def slope(x: float) -> float:
+        g = exp(x)
+        kappa = kappa1_averaged(n_arms, g)
+        change = (n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2) / (2 * kappa)
+        return learning * ((1 - g) * change - kappa) + exploration
+
+    if n_arms == 1 or slope(0.0) <= 0:
+        return 1.0
+    return float(exp(brentq(slope, log(1e-15), 0.0, xtol=1e-15, rtol=1e-15)))
+
+
+def tight_coefficient(loss: Loss | str) -> Coefficient:
+    """The best proved (eta, c) in units of the squared gap: log (1/2, 1/2), square (1, 0.46); others by `certify`."""
+    name = loss_name(loss)
+    if name == "log":
+        return Coefficient(0.5, 0.5)
+    if name == "square":
+        return Coefficient(1.0, 0.46)
+    from oddsmith.theory.conditions import certify
+
+    assert callable(loss)
+    return certify(loss).best()
+
+
+def _paper(name: str, n_arms: int, beta: float | None) -> tuple[float, float]:
+    """(scale, kappa_2) of the paper: kappa_1² = scale/γ."""
+    if name == "square":
+        kappa2(name, beta=beta)
+        return 2.0 * n_arms, 4.0
+    if name == "log":
+        tight = kappa2(name, beta=beta)
+        assert beta is not None
+        return 2.0 * n_arms**2 * beta, tight
+    raise InvalidInput("constants='paper' is for square and log loss, the paper's; use constants='tight' for your own")
+
+
+def regret_bound(
+    loss: Loss | str,
+    *,
+    n_arms: int,
+    steps: float,
+    prior: float,
+    gamma: float | None = None,
+    constants: Constants = "tight",
+    beta: float | None = None,
+) -> Bound:
+    """A bound on the regret of GTS when the true expert has prior probability `prior`; at the best γ if none is given.
+
+    constants="paper": Corollary 1 with the paper's kappas. constants="tight": theory 3.4 (3.5 where γ is 0).
+
+    >>> paper = regret_bound("square", n_arms=5, steps=10_000, prior=0.01, constants="paper")
+    >>> round(paper.bound, 2), round(paper.gamma, 6)
+    (5930.24, 0.278632)
+    """
+    check_problem(n_arms, steps)
+    log_prior = log_inverse(prior)
+    if constants == "paper":
+        scale, kappa = _paper(loss_name(loss), n_arms, beta)
+        return corollary1(scale, kappa, log_prior=log_prior, steps=steps, gamma=gamma)
+    if constants != "tight":
+        raise InvalidInput(f"constants must be 'tight' or 'paper'; got {constants!r}")
+    if beta is not None:
+        raise InvalidInput(f"beta must not be given with tight constants, which do not depend on it; got {beta}")
+    coefficient = tight_coefficient(loss)
+    if gamma == 0:
+        return gamma_zero_bound(coefficient, n_arms=n_arms, steps=steps, prior=prior)
+    return refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
+
+
+def gamma_zero_bound(coefficient: Coefficient, *, n_arms: int, steps: float, prior: float) -> Bound:
+    """sqrt(T/c) (sqrt((K-1) L) + sqrt((1-p)/p)): without exploration 1/p takes the place of ln 1/p (theory 3.5)."""
+    check_problem(n_arms, steps)
+    eta, c = coefficient
+    terms = {
+        "on policy": sqrt(steps / c * (n_arms - 1) * log_inverse(prior)),
+        "off policy": sqrt(steps / c * (1 - prior) / prior),
+    }
+    return capped(terms, steps, eta=eta, gamma=0.0, applies=REALISABLE + ", and eta is below its critical value")
+
+
+def anytime_bound(loss: Loss | str, *, n_arms: int, steps: float, prior: float) -> Bound:
+    """γ_t = min(1, a t^{-1/3}) for every T at once (theory 3.8); `terms` has the sum's parts, `gamma` is a."""
+    check_problem(n_arms, steps)
+    eta, c = tight_coefficient(loss)
+    log_prior = log_inverse(prior)
+    a = (n_arms**3 * log_prior / (12 * c * max(n_arms - 1, 1e-300) ** 2)) ** (1 / 3) if n_arms > 1 else 0.0
+    if a == 0:
+        return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=REALISABLE)
+    terms = {
+        "learning": sqrt(n_arms / a * (0.75 * steps ** (4 / 3) + steps ** (1 / 3)) * log_prior / c),
+        "exploration": 1.5 * a * steps ** (2 / 3) * (n_arms - 1) / n_arms,
+    }
+    return capped(
+        terms, steps, eta=eta, gamma=a, applies=REALISABLE + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here"
+    )
+
+
+def bayes_regret_bound(
+    true_prior: Any,
+    prior: Any,
+    *,
+    loss: Loss | str,
+    n_arms: int,
+    steps: float,
+    gamma: float | None = None,
+    constants: Constants = "tight",
+    beta: float | None = None,
+    jensen: bool = False,
+) -> Bound:
+    """The regret when the truth is drawn from p* and GTS uses p: sqrt(L) becomes Σ_i p*_i sqrt(ln 1/p_i).
+
+    With jensen=True, sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is never smaller.
+
+    >>> bound = bayes_regret_bound([0.5, 0.5], [0.9, 0.1], loss="log", n_arms=2, steps=1000)
+    >>> round(bound.bound, 1)
+    207.5
+    """
+    check_problem(n_arms, steps)
+    truth, used = _two_priors(true_prior, prior)
+    surprise = -np.log(used[truth > 0])
+    root = sqrt(truth[truth > 0] @ surprise) if jensen else float(truth[truth > 0] @ np.sqrt(surprise))
+    if constants == "paper":
+        scale, kappa = _paper(loss_name(loss), n_arms, beta)
+        found = corollary1(scale, kappa, log_prior=root**2, steps=steps, gamma=gamma)
+    else:
+        found = refined_bound(tight_coefficient(loss), n_arms=n_arms, steps=steps, log_prior=root**2, gamma=gamma)
+    return found._replace(applies=found.applies + ", and every expert that can be true satisfies it as truth")
+
+
+def _two_priors(true_prior: Any, prior: Any) -> tuple[Array, Array]:
+    truth = simplex("true_prior", true_prior, n=len(np.atleast_1d(np.asarray(true_prior))), over="experts")
+    used = simplex("prior", prior, n=len(truth), over="experts")
+    if ((used == 0) & (truth > 0)).any():
+        i = int(np.argmax((used == 0) & (truth > 0)))
+        raise InvalidInput(f"prior must be positive where true_prior is, or the bound is infinite; got 0 at expert {i}")
+    return truth, used

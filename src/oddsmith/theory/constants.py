@@ -1,0 +1,159 @@
+"""The constants of the theory: kappa_1, kappa_2, and the coefficients of Lemma 1, paper's and tight.
+
+Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss ratios (V = beta/2).
+"""
+
+from math import asinh, e, expm1, inf, log, log1p, sinh, sqrt
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import number
+from oddsmith.errors import InvalidInput
+from oddsmith.losses import Loss, Scaled, log_loss, square_loss
+
+__all__ = [
+    "Coefficient",
+    "Constants",
+    "bennett",
+    "best_gamma",
+    "beta",
+    "c_kl",
+    "c_log",
+    "c_square",
+    "check_range",
+    "kappa1_averaged",
+    "kappa2",
+    "lemma1",
+    "log_inverse",
+    "loss_name",
+    "ratio_constant",
+]
+
+E2 = e - 2
+Constants = Literal["tight", "paper"]
+
+
+class Coefficient(NamedTuple):
+    """A learning rate eta and the c with E ln(W_{t+1}/W_t) <= -c lbar_t (or -c D_t): the total is at most L/c."""
+
+    eta: float
+    c: float
+
+
+def loss_name(loss: Loss | str) -> str:
+    """ "square" or "log" for those losses (scaled or not), else "own"."""
+    if isinstance(loss, str):
+        if loss not in ("square", "log"):
+            raise InvalidInput(f"loss must be square, log or a function; got {loss!r}")
+        return loss
+    plain: Any = loss.loss if isinstance(loss, Scaled) else loss
+    return "square" if plain is square_loss else "log" if plain is log_loss else "own"
+
+
+def ratio_constant(v: float) -> float:
+    """c(V) = V² / (e^{-V} + V - 1): E lhat² <= c(V) kl whenever lhat <= V (theory 3.1); c(0) = 2.
+
+    >>> round(ratio_constant(1.0), 6)
+    2.718282
+    """
+    return 2.0 if v == 0 else v * v / (expm1(-v) + v)
+
+
+def kappa2(loss: Loss | str, *, beta: float | None = None, low: float = 0.0, high: float = 1.0) -> float:
+    """The smallest kappa_2 with E lhat² <= kappa_2 E lhat (C4): tight, for predictions in [low, high].
+
+    Square: max (g-f)² + 4f(1-f), 4/3 on [0, 1]. Log, normalised by beta: c(beta/2)/beta.
+
+    >>> round(kappa2("square"), 6), round(kappa2("log", beta=2.0), 6)
+    (1.333333, 1.359141)
+    """
+    name = loss_name(loss)
+    if name == "square":
+        if beta is not None:
+            raise InvalidInput(f"beta must not be given for square loss, which needs no normalisation; got {beta}")
+        check_range(low, high)
+        return max(_square_kappa2(low, high), _square_kappa2(1 - high, 1 - low))  # g at the top, g at the bottom
+    if name == "log":
+        if beta is None:
+            raise InvalidInput("beta must be given for log loss (see beta(predictions)); got none")
+        number("beta", beta, low=0, high=inf, open_low=True)
+        return ratio_constant(beta / 2) / beta
+    raise InvalidInput("kappa2 is known for square and log loss; certify(loss) finds it for your own")
+
+
+def _square_kappa2(low: float, high: float) -> float:
+    """(high - f)² + 4f(1-f), concave in f, at its best f in [low, high]."""
+    f = min(max((2 - high) / 3, low), high)
+    return (high - f) ** 2 + 4 * f * (1 - f)
+
+
+def check_range(low: float, high: float) -> None:
+    """Refuses a range of predictions that is not 0 <= low < high <= 1."""
+    number("low", low, low=0, high=1)
+    number("high", high, low=0, high=1)
+    if not low < high:
+        raise InvalidInput(f"low must be below high; got low={low!r}, high={high!r}")
+
+
+def beta(predictions: Any) -> float:
+    """2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts (…, N, K): the beta of log loss.
+
+    >>> round(beta([[[0.5, 0.9]], [[0.25, 0.9]]]), 6)
+    0.0
+    >>> round(beta([[0.5, 0.9], [0.25, 0.9]]), 6)
+    1.386294
+    """
+    values = np.asarray(predictions, dtype=np.float64)
+    if values.ndim < 2 or values.size == 0:
+        raise InvalidInput(f"predictions must have shape (…, experts, arms); got {values.shape}")
+    if not ((values > 0) & (values < 1)).all():
+        raise InvalidInput("predictions must be inside (0, 1), or the ratios are infinite: clip them; got 0, 1 or NaN")
+    ratios = [np.log(v.max(axis=-2) / v.min(axis=-2)).max() for v in (values, 1 - values)]
+    return 2 * float(max(ratios))
+
+
+def kappa1_averaged(n_arms: int, gamma: float) -> float:
+    """kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight, averaged over the posterior (3.2)."""
+    return sqrt(n_arms / gamma + n_arms * (n_arms - 1) / (n_arms - gamma))
+
+
+def lemma1(kappa2: float) -> Coefficient:
+    """The paper's choice: eta = 1/(2(e-2)kappa_2), c = 1/(4(e-2)kappa_2); needs eta · (-min lhat) <= 1 (erratum 4)."""
+    return Coefficient(1 / (2 * E2 * kappa2), 1 / (4 * E2 * kappa2))
+
+
+def bennett(kappa2: float, b: float = 1.0) -> Coefficient:
+    """With lhat >= -b: eta = ln(1 + b/kappa_2)/b, c = ((1 + kappa_2/b) ln(1 + b/kappa_2) - 1)/b; always the better."""
+    rate = log1p(b / kappa2)
+    return Coefficient(rate / b, ((1 + kappa2 / b) * rate - 1) / b)
+
+
+def c_log(eta: float) -> float:
+    """c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap; no beta (3.3). Best at eta = 1/2: c = 1/2."""
+    return 2 * eta * (1 - eta)
+
+
+def c_square(eta: float) -> float:
+    """1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma; at eta = 1 the proved 0.46 is better."""
+    return -expm1(-eta * (1 - eta / 2))
+
+
+def c_kl(eta: float, v: float) -> float:
+    """psi_eta(V)/phi(V), exact for log loss in units of kl when lhat <= V (3.3); eta(1-eta) as V -> 0."""
+    if v == 0:
+        return eta * (1 - eta)
+    return (eta * expm1(-v) - expm1(-eta * v)) / (expm1(-v) + v)
+
+
+def best_gamma(b: float, t: float) -> float:
+    """The gamma in (0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with u = γ^{-1/2}, in closed form."""
+    if t <= b:
+        return 1.0
+    u = 2 / sqrt(3) * sinh(asinh(3 * sqrt(3) * t / b) / 3)
+    return min(1.0, u**-2)
+
+
+def log_inverse(prior: float) -> float:
+    """L = ln(1/p) of a prior probability in (0, 1]."""
+    return -log(number("prior", prior, low=0, high=1, open_low=True))

@@ -1,0 +1,102 @@
+"""Tuning: which eta and gamma, what a better prior is worth, how long until learning has paid."""
+
+from math import inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import number, simplex
+from oddsmith.errors import InvalidInput
+from oddsmith.losses import Loss
+from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, regret_bound
+from oddsmith.theory.constants import Constants
+
+__all__ = ["Tuning", "horizon_for", "prior_value", "tune", "worst_prior"]
+
+
+class Tuning(NamedTuple):
+    """eta, and gamma: a number for a known horizon, else the scale a of gamma_t = min(1, a t^(-power))."""
+
+    eta: float
+    gamma: float
+    power: float
+    bound: Bound | None
+
+
+def tune(
+    loss: Loss | str,
+    *,
+    n_arms: int,
+    prior: float,
+    steps: float | None = None,
+    constants: Constants = "tight",
+    beta: float | None = None,
+) -> Tuning:
+    """The eta and gamma of the best bound; without `steps`, the anytime schedule of theory 3.8 (power 1/3).
+
+    >>> tuning = tune("log", n_arms=10, prior=0.01, steps=100_000)
+    >>> tuning.eta, round(tuning.gamma, 4)
+    (0.5, 0.0677)
+    """
+    if steps is None:
+        if constants == "paper":
+            raise InvalidInput(
+                "steps must be given for the paper's constants, whose gamma depends on the horizon; got none"
+            )
+        endless = anytime_bound(loss, n_arms=n_arms, steps=1e12, prior=prior)
+        return Tuning(float(endless.eta or 0.0), float(endless.gamma or 0.0), 1 / 3, None)
+    found = regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior, constants=constants, beta=beta)
+    return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
+
+
+def worst_prior(prior: Any, n: int) -> float:
+    """The smallest positive probability of a prior over n experts (1/n if None): whoever is true, the bound holds."""
+    if prior is None:
+        return 1 / n
+    values = simplex("prior", prior, n=n, over="experts")
+    return float(values[values > 0].min())
+
+
+def prior_value(
+    prior: Any, better_prior: Any, *, loss: Loss | str, n_arms: int, steps: float, true_prior: Any = None
+) -> float:
+    """How much smaller the regret bound is under `better_prior`: numbers are the truth's probability, vectors priors.
+
+    For vectors the truth is drawn from `true_prior` (from `better_prior` itself if None).
+
+    >>> round(prior_value(0.01, 0.5, loss="log", n_arms=10, steps=10_000))
+    1622
+    """
+    if np.ndim(prior) == 0 and np.ndim(better_prior) == 0:
+        plain, better = (regret_bound(loss, n_arms=n_arms, steps=steps, prior=p) for p in (prior, better_prior))
+    else:
+        truth = better_prior if true_prior is None else true_prior
+        plain, better = (
+            bayes_regret_bound(truth, p, loss=loss, n_arms=n_arms, steps=steps) for p in (prior, better_prior)
+        )
+    return plain.bound - better.bound
+
+
+def horizon_for(regret_per_step: float, *, loss: Loss | str, n_arms: int, prior: float) -> int:
+    """The smallest number of steps after which the tuned bound per step is at most `regret_per_step`.
+
+    >>> horizon_for(0.1, loss="log", n_arms=10, prior=0.01)
+    535852
+    """
+    number("regret_per_step", regret_per_step, low=0, high=inf, open_low=True)
+
+    def enough(steps: int) -> bool:
+        return regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior).bound <= regret_per_step * steps
+
+    high = 1
+    while not enough(high):
+        if high > 10**18:
+            raise InvalidInput(f"regret_per_step must be reachable within 1e18 steps; got {regret_per_step:g}")
+        high *= 2
+    low = high // 2
+    for _ in range(int(log(high, 2)) + 2):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+        if high - low <= 1:
+            break
+    return high

@@ -1,0 +1,157 @@
+"""Bounds behave: monotone, at most T, tight below the paper's, true in simulation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oddsmith as od
+from oddsmith import theory
+from oddsmith.theory.constants import Coefficient
+
+BOUNDS: dict[str, Callable[..., theory.Bound]] = {
+    "tight log": lambda k, t, p: theory.regret_bound("log", n_arms=k, steps=t, prior=p),
+    "tight square": lambda k, t, p: theory.regret_bound("square", n_arms=k, steps=t, prior=p),
+    "paper square": lambda k, t, p: theory.regret_bound("square", n_arms=k, steps=t, prior=p, constants="paper"),
+    "paper log": lambda k, t, p: theory.regret_bound("log", n_arms=k, steps=t, prior=p, constants="paper", beta=2),
+    "gamma 0": lambda k, t, p: theory.regret_bound("log", n_arms=k, steps=t, prior=p, gamma=0),
+    "anytime": lambda k, t, p: theory.anytime_bound("log", n_arms=k, steps=t, prior=p),
+    "high probability": lambda k, t, p: theory.high_probability_bound(
+        "log", n_arms=k, steps=t, prior=p, confidence=0.99
+    ),
+    "delay": lambda k, t, p: theory.delay_bound("log", n_arms=k, steps=t, prior=p, delay=50),
+    "adversarial delay": lambda k, t, p: theory.delay_bound(
+        "square", n_arms=k, steps=t, prior=p, delay=5, adversarial=True
+    ),
+    "misspecified": lambda k, t, p: theory.misspecified_bound("square", n_arms=k, steps=t, prior=p, error=1e-4),
+    "switching": lambda k, t, p: theory.switching_bound("log", n_arms=k, steps=t, prior=p, switches=3),
+    "SquareCB": lambda k, t, p: theory.squarecb_bound(n_arms=k, steps=t, prior=p),
+    "Feel-Good": lambda k, t, p: theory.feelgood_bound(n_arms=k, steps=t, prior=p),
+    "EXP4": lambda k, t, p: theory.exp4_bound(n_arms=k, steps=t, prior=p),
+    "regressor elimination": lambda k, t, p: theory.regressor_elimination_bound(n_arms=k, steps=t, prior=p),
+}
+arms, horizons, priors = st.integers(2, 40), st.integers(10, 10**7), st.floats(1e-9, 0.9)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+class TestContract:
+    @given(arms, horizons, priors)
+    def test_monotone_and_at_most_t(self, name: str, k: int, t: int, p: float) -> None:
+        bound = BOUNDS[name]
+        here = bound(k, t, p)
+        slack = 1 + 1e-9
+        assert 0 <= here.bound <= t
+        assert here.bound <= bound(k + 1, t, p).bound * slack
+        assert here.bound <= bound(k, 2 * t, p).bound * slack
+        assert here.bound <= bound(k, t, p / 2).bound * slack
+        assert here.bound == pytest.approx(min(sum(here.terms.values()), t))
+        assert here.applies.startswith("applies when ")
+
+
+@given(arms, horizons, priors)
+def test_tight_never_exceeds_the_paper(k: int, t: int, p: float) -> None:
+    tight = theory.regret_bound("square", n_arms=k, steps=t, prior=p).bound
+    assert tight <= theory.regret_bound("square", n_arms=k, steps=t, prior=p, constants="paper").bound
+    log = theory.regret_bound("log", n_arms=k, steps=t, prior=p).bound
+    for beta in (0.1, 2.0, 10.0):
+        assert log <= theory.regret_bound("log", n_arms=k, steps=t, prior=p, constants="paper", beta=beta).bound
+
+
+@given(st.integers(0, 10**6))
+def test_pre_jensen_never_exceeds_corollary_2(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth, used = rng.dirichlet(np.full(4, 0.5), 2) * 0.999 + 0.001 / 4
+    problem: Any = {"loss": "log", "n_arms": 3, "steps": 1e5}
+    sharp = theory.bayes_regret_bound(truth, used, **problem).bound
+    assert sharp <= theory.bayes_regret_bound(truth, used, jensen=True, **problem).bound * (1 + 1e-12)
+
+
+@given(arms, horizons, priors)
+def test_refined_gamma_is_where_a_grid_finds_it(k: int, t: int, p: float) -> None:
+    best = theory.regret_bound("log", n_arms=k, steps=t, prior=p)
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+        gamma = min(1.0, float(best.gamma or 0) * factor)
+        other = theory.regret_bound("log", n_arms=k, steps=t, prior=p, gamma=gamma)
+        assert best.bound <= other.bound * (1 + 1e-12)
+
+
+def test_delay_misspecification_and_switches_cost_more_the_more_there_is() -> None:
+    problem: Any = {"n_arms": 3, "steps": 100_000, "prior": 0.1}
+    for values in (
+        [theory.delay_bound("log", delay=d, **problem).bound for d in (0, 10, 1000)],
+        [theory.delay_bound("square", delay=d, adversarial=True, **problem).bound for d in (0, 1, 10)],
+        [theory.delay_bound("log", delay=d, adversarial=True, beta=2, **problem).bound for d in (0, 2, 10)],
+        [theory.misspecified_bound("square", error=e, **problem).bound for e in (0, 1e-4, 1e-2)],
+        [theory.switching_bound("log", switches=m, **problem).bound for m in (0, 1, 10)],
+        [theory.high_probability_bound("log", confidence=c, **problem).bound for c in (0.0, 0.9, 0.999)],
+    ):
+        assert values == sorted(values)
+        assert values[0] < values[-1]
+    plain = theory.regret_bound("log", **problem).bound
+    assert theory.switching_bound("log", switches=0, **problem).bound == plain
+    assert theory.misspecified_bound("log", error=0, **problem).bound == plain
+    assert theory.high_probability_bound("log", confidence=0, **problem).bound == plain
+
+
+def test_classes_and_covers_stand_in_for_ln_1_over_p() -> None:
+    linear = theory.class_complexity("linear", dim=5, steps=1e4, eta=1.0, norm=1.0)
+    assert linear == pytest.approx(2.5 * np.log1p(2e4 / 5) + 0.5)
+    logistic = theory.class_complexity("logistic", dim=5, steps=1e4, eta=0.5, norm=2.0, ridge=0.1)
+    assert logistic == pytest.approx(2.5 * np.log1p(5e3 / (4 * 5 * 0.1)) + 0.2)
+    cover = od.ball_cover(2, 2.0, radius=0.1)
+    complexity = theory.cover_complexity("logistic", n=cover.n, radius=cover.radius, steps=1e4, eta=0.5)
+    assert complexity == pytest.approx(np.log(cover.n) + 0.5 * 1e4 * 0.01 / 8)
+    bound = theory.refined_bound(Coefficient(0.5, 0.5), n_arms=3, steps=1e4, log_prior=complexity)
+    assert 0 < bound.bound < 1e4
+    with pytest.raises(od.InvalidInput, match="linear or logistic"):
+        theory.class_complexity("cubic", dim=1, steps=1, eta=1, norm=1)
+
+
+def test_changing_arms_with_a_constant_set_is_the_simple_form() -> None:
+    k, t, p, gamma = 4, 1000, 0.1, 0.2
+    found = theory.changing_arms_bound("log", n_arms=[k] * t, prior=p, gamma=gamma)
+    assert found.terms["learning"] == pytest.approx(np.sqrt(k * t / gamma * np.log(10) / 0.5))
+    assert found.terms["exploration"] == pytest.approx(gamma * t * (k - 1) / k)
+
+
+def test_what_a_prior_is_worth_and_how_long_it_takes() -> None:
+    problem: Any = {"loss": "log", "n_arms": 5}
+    assert theory.prior_value(0.01, 0.5, steps=1e5, **problem) > theory.prior_value(0.1, 0.5, steps=1e5, **problem) > 0
+    uniform, informed = [0.25] * 4, [0.85, 0.05, 0.05, 0.05]
+    assert theory.prior_value(uniform, informed, steps=1e5, **problem) > 0
+    steps = theory.horizon_for(0.2, prior=0.1, **problem)
+    assert theory.regret_bound(steps=steps, prior=0.1, **problem).bound <= 0.2 * steps
+    assert theory.regret_bound(steps=steps - 1, prior=0.1, **problem).bound > 0.2 * (steps - 1)
+
+
+def test_tuned_is_gts_with_the_bound_s_settings() -> None:
+    bank = od.GivenExperts(("a", "b", "c", "d"))
+    known = od.tuned(bank, od.square_loss, n_arms=3, steps=10_000)
+    expected = theory.tune("square", n_arms=3, steps=10_000, prior=0.25)
+    assert (known.eta, known.gamma) == (expected.eta, expected.gamma)
+    anytime = od.tuned(bank, n_arms=3, prior={"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1})
+    assert isinstance(anytime.gamma, od.PowerSchedule)
+    assert anytime.gamma.scale == theory.anytime_bound("log", n_arms=3, steps=100, prior=0.1).gamma
+    own = od.tuned(bank, od.scaled(od.square_loss, 1.0), n_arms=3, steps=10_000)
+    assert own.eta == pytest.approx(1.0)
+
+
+def test_the_bound_holds_in_simulation() -> None:
+    """Mean regret of tuned GTS over 40 runs, on an instance with known truth, stays below its bound."""
+    rng = np.random.default_rng(0)
+    table = np.clip(rng.beta(2, 2, (10, 8, 3)), 0.05, 0.95)  # 10 contexts, 8 experts, 3 arms; expert 0 is the truth
+    runs, steps = 40, 1500
+    policy = od.tuned(od.TableExperts(table), od.log_loss, n_arms=3, steps=steps)
+    state, regret = policy.init((runs,)), np.zeros(runs)
+    for t in range(steps):
+        context = rng.integers(0, 10, runs)
+        decision = od.decide(policy, state, context, rng.random(runs), step=t + 1)
+        means = table[context, 0]
+        regret += means.max(axis=1) - (decision.propensities * means).sum(axis=1)
+        rewards = (rng.random(runs) < means[np.arange(runs), decision.arm]).astype(float)
+        state = policy.update(state, decision, rewards)
+    bound = theory.regret_bound("log", n_arms=3, steps=steps, prior=1 / 8).bound
+    assert 0 < regret.mean() < bound
