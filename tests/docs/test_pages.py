@@ -63,3 +63,18 @@ def test_the_readme_names_every_bank_and_policy() -> None:
     readme = (REPOSITORY / "README.md").read_text()
     for name in ("GivenExperts", "TableExperts", "FunctionExperts", "ModelExperts", "OnnxExperts", "LinearExperts"):
         assert name in readme
+
+
+def test_every_formula_renders_and_every_slip_has_its_test() -> None:
+    formulas = runpy.run_path(str(REPOSITORY / "docs" / "formulas.py"))
+    count = 0
+    for page in sorted((REPOSITORY / "docs" / "math").glob("*.md")):
+        html = formulas["shown"](formulas["hidden"](page.read_text()))
+        count += html.count("<math")
+        assert "$" not in re.sub(r"`[^`]*`", "", html), page
+        assert "<merror" not in html
+    assert count > 100
+    slips = re.findall(r"^\| (E\d+) \|", (REPOSITORY / "docs" / "math" / "errata.md").read_text(), re.MULTILINE)
+    tests = (REPOSITORY / "tests" / "theory" / "test_errata.py").read_text()
+    assert slips == [f"E{i}" for i in range(1, 23)]
+    assert all(f"def test_{slip.lower()}_" in tests for slip in slips)
