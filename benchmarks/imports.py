@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 from benchmarks.timing import interleaved, table
 
@@ -22,7 +23,7 @@ def report() -> str:
         seconds[name].append(importing(name))
         return 1
 
-    interleaved({name: (lambda name=name: once(name)) for name in names}, ROUNDS)
+    interleaved({name: partial(once, name) for name in names}, ROUNDS)
     middle = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
     ratio = middle["oddsmith"] / middle["numpy, scipy.special"]
     rows = [[f"`import {name}`", f"{1e3 * value:.0f}"] for name, value in middle.items()]

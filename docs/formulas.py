@@ -1,4 +1,4 @@
-"""A hook of mkdocs: formulas between dollars become MathML when a page is built, so that they render without scripts."""
+"""A hook of mkdocs: formulas between dollars become MathML when a page is built, and so render without scripts."""
 
 import re
 from typing import Any
