@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Array", "Bools", "Ints", "Real", "finite", "number", "simplex"]
+__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "simplex"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -31,6 +31,14 @@ def number(
     if not (above and below and np.isfinite(value)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
     return float(value)
+
+
+def check_range(low: float, high: float) -> None:
+    """Refuses a range of probabilities that is not 0 <= low < high <= 1."""
+    number("low", low, low=0, high=1)
+    number("high", high, low=0, high=1)
+    if not low < high:
+        raise InvalidInput(f"low must be below high; got low={low!r}, high={high!r}")
 
 
 def finite(what: str, value: object, *, ndim: int | None = None) -> Array:

@@ -11,7 +11,7 @@ from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.weights import greedy, mix, vote
 
-__all__ = ["Experts", "Poll", "as_predictions", "check_bank", "check_names", "numbered"]
+__all__ = ["Experts", "Poll", "Wrapper", "as_predictions", "check_bank", "check_names", "numbered"]
 
 
 Poll: TypeAlias = tuple[Array, Array, Array | None]
@@ -82,6 +82,30 @@ class Experts(Protocol):
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward; whatever can raise must come before the first write."""
         return state
+
+
+class Wrapper(Experts):
+    """A bank around another one: what a wrapper does not change is the inner bank's."""
+
+    experts: Experts
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.experts.names
+
+    @property
+    def arms(self) -> Sequence[str] | None:
+        return self.experts.arms
+
+    @property
+    def moves(self) -> bool:
+        return self.experts.moves
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        return self.experts.init(shape)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.experts.update(state, decision, reward)
 
 
 @lru_cache(maxsize=64)

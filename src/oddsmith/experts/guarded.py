@@ -3,16 +3,15 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, State
+from oddsmith.arrays import Array, Bools, number
+from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed
-from oddsmith.experts.base import Experts, check_bank
+from oddsmith.experts.base import Experts, Wrapper, check_bank
 from oddsmith.experts.stack import Stacked
 
 __all__ = ["Guarded"]
@@ -22,7 +21,7 @@ Advice = tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Guarded(Experts):
+class Guarded(Wrapper):
     """`experts` whose failures are sleep: exceptions, wrong shapes, and calls that outlast `budget` seconds.
 
     A bank that can be `split` (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
@@ -52,24 +51,6 @@ class Guarded(Experts):
         if self.budget is not None:
             number("budget", self.budget, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "_leaves", tuple(_leaves(self.experts, ())))
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self.experts.names
-
-    @property
-    def arms(self) -> Sequence[str] | None:
-        return self.experts.arms
-
-    @property
-    def moves(self) -> bool:
-        return self.experts.moves
-
-    def init(self, shape: tuple[int, ...] = ()) -> State:
-        return self.experts.init(shape)
-
-    def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.experts.update(state, decision, reward)
 
     def failures(self) -> dict[str, dict[str, int]]:
         """How often each expert "raised", answered in the wrong "shape" or was "late", since this object was made."""

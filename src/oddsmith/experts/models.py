@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, finite
+from oddsmith.arrays import Array, Bools, check_range, finite
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.clipped import check_clip
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -50,7 +49,7 @@ class ModelExperts(Experts):
         object.__setattr__(self, "arms", check_names("arms", self.arms))
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
-        check_clip(*self.clip)
+        check_range(*self.clip)
         object.__setattr__(self, "models", {name: self._per_arm(name, model) for name, model in self.models.items()})
         if self.arm_features is not None and not isinstance(self.arm_features, str):
             features = finite("arm_features", self.arm_features, ndim=2)

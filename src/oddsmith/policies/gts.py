@@ -10,7 +10,8 @@ from oddsmith import kernels, weights
 from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.errors import InvalidInput, NoEligibleArm, OrderMatters, OutOfDomain
-from oddsmith.experts.base import Experts, check_bank
+from oddsmith.experts.base import Experts, Wrapper, check_bank
+from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
@@ -56,7 +57,7 @@ class GeneralizedThompsonSampling:
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
-        wraps = hasattr(self.experts, "experts") or hasattr(self.experts, "banks")
+        wraps = isinstance(self.experts, Wrapper | Stacked)
         if type(self.experts).update is not Experts.update and not self.experts.moves and not wraps:
             kind = type(self.experts).__name__
             raise InvalidInput(f"experts that learn must say moves = True; {kind} overrides update and does not")

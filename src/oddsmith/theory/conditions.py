@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, number
+from oddsmith.arrays import Array, check_range, number
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss
-from oddsmith.theory.constants import Coefficient, check_range
+from oddsmith.theory.constants import Coefficient
 
 __all__ = ["Certificate", "Counterexample", "certify"]
 

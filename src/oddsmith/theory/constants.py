@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import number
+from oddsmith.arrays import check_range, number
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
 
@@ -21,7 +21,6 @@ __all__ = [
     "c_kl",
     "c_log",
     "c_square",
-    "check_range",
     "kappa1_averaged",
     "kappa2",
     "lemma1",
@@ -86,14 +85,6 @@ def _square_kappa2(low: float, high: float) -> float:
     """(high - f)² + 4f(1-f), concave in f, at its best f in [low, high]."""
     f = min(max((2 - high) / 3, low), high)
     return (high - f) ** 2 + 4 * f * (1 - f)
-
-
-def check_range(low: float, high: float) -> None:
-    """Refuses a range of predictions that is not 0 <= low < high <= 1."""
-    number("low", low, low=0, high=1)
-    number("high", high, low=0, high=1)
-    if not low < high:
-        raise InvalidInput(f"low must be below high; got low={low!r}, high={high!r}")
 
 
 def beta(predictions: Any) -> float:
