@@ -120,12 +120,15 @@ class GeneralizedThompsonSampling:
             for decision, reward in zip(decisions.rows(), rewards, strict=True):
                 state = self.update(state, decision, reward)
             return state
-        factors = self._factors(decisions, rewards)
-        self._check_shape(factors.shape[1:], state.log_weights)
         log_weights = state.log_weights
-        for start in range(0, len(factors), _BLOCK):
-            log_weights = weights.reweigh(log_weights, factors[start : start + _BLOCK].sum(axis=0))
-        return GtsState(log_weights, state.learnt + len(factors), state.experts)
+        for start in range(0, len(rewards), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            needed = {"advice": decisions.advice, "bonus": decisions.bonus, "log_weights": decisions.log_weights}
+            block: Any = {name: None if value is None else value[rows] for name, value in needed.items()}
+            factors = self._factors(decisions._replace(**block), rewards[rows])
+            self._check_shape(factors.shape[1:], log_weights)
+            log_weights = weights.reweigh(log_weights, factors.sum(axis=0))
+        return GtsState(log_weights, state.learnt + len(rewards), state.experts)
 
     def merge(self, *states: GtsState) -> GtsState:
         """One state that has learnt what these learnt from separate rewards, each starting at the prior.
