@@ -44,6 +44,26 @@ def test_a_plot(tmp_path: Path, capsys: Any) -> None:
     assert "plot must be a path" in capsys.readouterr().err
 
 
+def test_own_losses_with_a_range(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    (tmp_path / "deviance.py").write_text("import numpy as np\n\n\ndef f(g, r):\n    return g - r * np.log(g)\n")
+    monkeypatch.chdir(tmp_path)
+    problem = ["--loss", "deviance:f", "--arms", "3", "--prior", "0.1", "--steps", "1000"]
+    assert main(["bound", *problem]) == 2
+    assert "oddsmith: loss must" in capsys.readouterr().err
+    assert main(["bound", *problem, "--low", "0.05", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["eta"] == pytest.approx(0.836, abs=1e-3)
+    assert "[0.05, 1]" in found["applies"]
+    assert main(["tune", *problem, "--low", "0.05"]) == 0
+
+
+def test_a_plot_needs_a_kind_and_keeps_the_settings(tmp_path: Path, capsys: Any) -> None:
+    assert main([*BOUND, "--plot", str(tmp_path / "picture")]) == 2
+    assert "says its kind" in capsys.readouterr().err
+    assert main([*BOUND, "--constants", "paper", "--plot", str(tmp_path / "p.svg")]) == 0
+    assert "paper constants" in (tmp_path / "p.svg").read_text()
+
+
 def test_tune(capsys: Any) -> None:
     problem = ["--loss", "log", "--arms", "10", "--prior", "0.01"]
     assert main(["tune", *problem, "--steps", "100000", "--json"]) == 0
@@ -67,7 +87,8 @@ def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> No
     assert good["critical_eta"] == pytest.approx(2 / 3, abs=1e-6)
     assert main(["certify", "my_losses:bad"]) == 0
     assert "breaks C1 at true mean 0.25, prediction 0" in capsys.readouterr().out
-    for wrong in ("my_losses:missing", "nowhere:f", "my_losses", "my_losses:number"):
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    for wrong in ("my_losses:missing", "nowhere:f", "my_losses", "my_losses:number", "broken:f", ".my_losses:good"):
         assert main(["certify", wrong]) == 2
         error = capsys.readouterr().err
         assert error.startswith("oddsmith: loss must be")

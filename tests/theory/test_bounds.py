@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import oddsmith as od
 from oddsmith import theory
+from oddsmith.theory import certify
 from oddsmith.theory.constants import Coefficient
 
 BOUNDS: dict[str, Callable[..., theory.Bound]] = {
@@ -135,8 +136,86 @@ def test_tuned_is_gts_with_the_bound_s_settings() -> None:
     anytime = od.tuned(bank, n_arms=3, prior={"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1})
     assert isinstance(anytime.gamma, od.PowerSchedule)
     assert anytime.gamma.scale == theory.anytime_bound("log", n_arms=3, steps=100, prior=0.1).gamma
-    own = od.tuned(bank, od.scaled(od.square_loss, 1.0), n_arms=3, steps=10_000)
-    assert own.eta == pytest.approx(1.0)
+    halved = od.tuned(bank, od.scaled(od.square_loss, 4.0), n_arms=3, steps=10_000)
+    assert halved.eta == pytest.approx(4 * known.eta)  # scale invariance: the same algorithm
+    assert halved.gamma == known.gamma
+    own = od.tuned(bank, certify(lambda g, r: g - r * np.log(g), 0.05, 1.0), n_arms=3, steps=10_000)
+    assert own.eta == pytest.approx(0.836, abs=1e-3)
+
+
+def test_values_computed_by_hand() -> None:
+    """One number each, from the formula with a calculator's operations: K = 4, T = 100,000, p = 1/e² (L = 2)."""
+    k, t, p = 4, 100_000, np.exp(-2.0)
+    problem: Any = {"n_arms": k, "steps": t, "prior": p}
+
+    def at(gamma: float, total: float, c: float) -> float:
+        """(1-γ) sqrt(K/γ + K(K-1)/(K-γ)) sqrt(T total/c) + γ T 3/4."""
+        kappa = np.sqrt(4 / gamma + 12 / (4 - gamma))
+        return float((1 - gamma) * kappa * np.sqrt(t * total / c) + gamma * 75_000)
+
+    assert theory.regret_bound("square", gamma=0.1, **problem).bound == pytest.approx(at(0.1, 2, 0.46))
+    assert theory.regret_bound("log", gamma=0.1, **problem).bound == pytest.approx(at(0.1, 2, 0.5))
+    sure = theory.high_probability_bound("log", confidence=1 - np.exp(-3.0), gamma=0.1, **problem)
+    assert sure.bound == pytest.approx(at(0.1, 5, 0.5))
+    late = theory.delay_bound("log", delay=7, gamma=0.25, **problem)
+    assert late.bound == pytest.approx(7 + 0.75 * np.sqrt(2 * 4 * t * 2 / (0.5 * 0.25)) + 0.25 * 75_000)
+    hostile = theory.delay_bound("square", delay=5, adversarial=True, gamma=0.25, **problem)
+    assert hostile.eta == pytest.approx(0.1)
+    assert hostile.bound == pytest.approx(at(0.25, 2 * np.e, 1 - np.exp(-0.1 * 0.95)))
+    wrong = theory.misspecified_bound("square", error=1e-4, gamma=0.1, **problem)
+    assert wrong.bound == pytest.approx(at(0.1, 2 + 10, 0.46))
+    moving = theory.switching_bound("log", switches=3, gamma=0.1, **problem)
+    alpha = 3 / 99_999
+    total = 2 + 3 * (2 + np.log(1 / alpha)) + (t - 4) * np.log(1 / (1 - alpha))
+    assert moving.bound == pytest.approx(at(0.1, total, 0.5))
+    assert theory.exp4_bound(**problem).bound == pytest.approx(np.sqrt(2 * 4 * t * 2))
+    removed = theory.regressor_elimination_bound(confidence=1 - np.exp(-1.0), **problem)
+    assert removed.bound == pytest.approx(4 * np.sqrt(2 / 0.46 * 4 * t * 3))
+    optimist = theory.feelgood_bound("square", **problem)
+    assert optimist.bound == pytest.approx(2 * np.sqrt(t * 2 * (4 / 0.92 + 0.25)))
+    assert optimist.eta == 0.5
+    assert theory.theorem1(3.0, 4.0, steps=100, gamma=0.25).terms == {"learning": 45.0, "exploration": 25.0}
+    line = theory.class_bound("linear", dim=3, norm=2.0, n_arms=4, steps=t, gamma=0.1)
+    assert line.bound == pytest.approx(at(0.1, 1.5 * np.log1p(2 * t / 3) + 2, 1 - np.exp(-0.5)))
+    covered = theory.cover_bound("linear", n=1000, radius=0.01, n_arms=4, steps=t, gamma=0.1)
+    assert covered.bound == pytest.approx(at(0.1, np.log(1000) + 10, 1 - np.exp(-0.5)))
+    paper = theory.regret_bound("log", constants="paper", beta=6, **problem)
+    assert paper.eta == pytest.approx(1 / (2 * (np.e - 2) * theory.kappa2("log", beta=6)) / 6)
+
+
+@pytest.mark.parametrize("steps", [1, 10, 1e60])
+def test_a_prior_of_1_has_nothing_to_learn(steps: float) -> None:
+    for loss, constants, beta in (("log", "tight", None), ("square", "paper", None), ("log", "paper", 2.0)):
+        problem: Any = {"n_arms": 3, "steps": steps, "constants": constants, "beta": beta}
+        assert theory.regret_bound(loss, prior=1.0, **problem).bound == 0
+        assert theory.regret_bound(loss, prior=0.5, **problem).bound > 0
+    assert theory.delay_bound("log", n_arms=3, steps=steps, prior=1.0, delay=1).bound == pytest.approx(min(1, steps))
+    assert theory.bayes_regret_bound([1, 0], [1, 0], loss="log", n_arms=3, steps=steps).bound == 0
+    assert theory.horizon_for(1.0, loss="log", n_arms=3, prior=0.1) == 1
+    assert od.tuned(od.GivenExperts(("only",)), n_arms=3, steps=100).gamma == 0
+
+
+def test_delay_0_is_no_delay_and_adversarial_delay_is_monotone() -> None:
+    problem: Any = {"n_arms": 3, "steps": 10**5, "prior": 0.1}
+    plain = theory.regret_bound("log", **problem).bound
+    assert theory.delay_bound("log", delay=0, **problem).bound == plain
+    hostile = [theory.delay_bound("log", delay=d, adversarial=True, beta=0.2, **problem).bound for d in (0, 1, 2, 9)]
+    assert hostile[0] == plain
+    assert hostile == sorted(hostile)
+
+
+def test_scaled_losses_have_the_same_bounds_with_eta_scaled() -> None:
+    problem: Any = {"n_arms": 3, "steps": 10**4, "prior": 0.1}
+    for loss, beta in ((od.log_loss, 0.25), (od.square_loss, 100.0)):
+        plain, other = (theory.regret_bound(each, **problem) for each in (loss, od.scaled(loss, beta)))
+        assert other.bound == plain.bound
+        assert other.eta == pytest.approx(beta * float(plain.eta or 0))
+
+
+def test_own_losses_say_that_their_constant_is_numerical() -> None:
+    found = theory.regret_bound(lambda g, r: 2 * (g - r) ** 2, n_arms=2, steps=100, prior=0.1)
+    assert "found numerically" in found.applies
+    assert "numerically" not in theory.regret_bound("log", n_arms=2, steps=100, prior=0.1).applies
 
 
 def test_the_bound_holds_in_simulation() -> None:

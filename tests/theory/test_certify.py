@@ -42,6 +42,9 @@ FAIL: dict[str, tuple[Callable[..., Any], str]] = {
     "quartic": (lambda g, r: (g - r) ** 4, "C1"),
     "Huber 0.5": (huber, "C1"),
     "0-1": (lambda g, r: ((g > 0.5) != (np.asarray(r) > 0.5)).astype(float), "C4"),
+    "0-1 with costs": (lambda g, r: np.where(np.asarray(r) == 1, 2.0 * (g <= 1 / 3), 1.0 * (g > 1 / 3)), "C4"),
+    "tiny 0-1": (lambda g, r: 0.005 * ((g > 0.5) != (np.asarray(r) > 0.5)), "C4"),
+    "square, 0.2 % off centre": (lambda g, r: np.where(np.asarray(r) == 1, 1.002, 1.0) * (g - r) ** 2, "C1"),
 }
 
 
@@ -57,7 +60,8 @@ def test_passes(name: str) -> None:
     d1, d0 = loss(g, 1.0) - loss(f, 1.0), loss(g, 0.0) - loss(f, 0.0)
     first, second = f * d1 + (1 - f) * d0, f * d1**2 + (1 - f) * d0**2
     assert (second <= found.kappa2_upper * first + 1e-9).all()
-    for eta in (0.3, 0.9):
+    for eta in (0.3 * found.critical_eta(), 0.9 * found.critical_eta()):
+        assert found.c(eta) > 0
         rho = f * np.exp(-eta * d1) + (1 - f) * np.exp(-eta * d0)
         assert (1 - rho >= found.c(eta) * (f - g) ** 2 - 1e-9).all()
 
@@ -73,7 +77,7 @@ def test_fails_with_a_counterexample_that_counts(name: str) -> None:
     first = f * lhat[1.0] + (1 - f) * lhat[0.0]
     second = f * lhat[1.0] ** 2 + (1 - f) * lhat[0.0] ** 2
     assert first == pytest.approx(broken.mean, abs=1e-12)
-    assert first < 0 if condition == "C1" else (first <= 1e-9 and second > 0.1)
+    assert first < 0 if condition == "C1" else second > 1e6 * first >= 0
 
 
 def savage_loss(weight: np.ndarray, tilt: np.ndarray | None = None) -> Callable[..., Any]:
@@ -110,20 +114,52 @@ def test_random_losses_that_are_not_proper_fail(
     assert found.counterexample.condition == "C1"
 
 
-def test_kappa1_holds_for_random_experts() -> None:
-    """C2 by search: Delta_i <= kappa_1 sqrt(E lhat_i) for random experts and any weights, tight within 2."""
+@pytest.mark.parametrize("name", PASS)
+def test_kappa1_holds_for_random_experts(name: str) -> None:
+    """C2 by search: Delta_i <= kappa_1 sqrt(E lhat_i) for random experts and any weights."""
     rng = np.random.default_rng(1)
-    found, gamma, k = certify(od.square_loss), 0.2, 4
-    worst = 0.0
-    for _ in range(20_000):
-        truth, other = rng.random((2, k)) ** rng.uniform(0.2, 3)
-        votes = rng.dirichlet(np.full(k, 0.2))
-        odds = (1 - gamma) * votes + gamma / k
-        gap = truth.max() - truth[other.argmax()]
-        loss = odds @ (truth - other) ** 2
-        worst = max(worst, gap / np.sqrt(loss))
-    assert worst <= found.kappa1(k, gamma)
-    assert worst >= found.kappa1(k, gamma) / 4
+    loss, low, high, *_ = PASS[name]
+    found, gamma, k = certify(loss, low, high), 0.2, 4
+    truth, other = rng.uniform(low, high, (2, 20_000, k))
+    same = rng.random((20_000, k)) < 0.5
+    other = np.where(same, truth, other)
+    odds = (1 - gamma) * rng.dirichlet(np.full(k, 0.2), 20_000) + gamma / k
+    lhat = truth * (loss(other, 1.0) - loss(truth, 1.0)) + (1 - truth) * (loss(other, 0.0) - loss(truth, 0.0))
+    gap = truth.max(axis=1) - np.take_along_axis(truth, other.argmax(axis=1)[:, None], axis=1)[:, 0]
+    assert (gap <= found.kappa1(k, gamma) * np.sqrt((odds * lhat).sum(axis=1)) + 1e-9).all()
+
+
+def test_kappa1_of_square_loss_is_attained() -> None:
+    """Two arms without votes, on which the expert errs by d up and d down: Delta = 2d, E lhat = 2 d² gamma/K."""
+    gamma, k, d = 0.2, 4, 0.1
+    truth, other = np.array([0.5 + d, 0.5 - d, 0.0, 0.0]), np.array([0.5 - 1e-9, 0.5, 0.0, 0.0])
+    odds = np.array([gamma / k, gamma / k, 1 - 3 * gamma / k, gamma / k])
+    ratio = (truth.max() - truth[other.argmax()]) / np.sqrt(odds @ (truth - other) ** 2)
+    assert ratio == pytest.approx(certify(od.square_loss).kappa1(k, gamma), rel=1e-6)
+
+
+def test_a_weight_that_vanishes_promises_nothing() -> None:
+    """w(u) = 2u, clipped log loss, a constant: C1 and C4 hold, but some predictions cannot be told apart."""
+    for loss in (
+        lambda g, r: r * (1 - 3 * g**2 + 2 * g**3) / 3 + (1 - r) * 2 * g**3 / 3,
+        lambda g, r: od.log_loss(np.clip(g, 0.05, 0.95), r),
+        lambda g, r: 0 * g,
+    ):
+        found = certify(loss)
+        assert found.holds
+        assert found.critical_eta() == 0
+        assert found.kappa1(2, 0.1) == np.inf
+        with pytest.raises(od.InvalidInput, match="weight w vanishes"):
+            od.theory.regret_bound(loss, n_arms=2, steps=100, prior=0.1)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.25, 100.0])
+def test_constants_of_a_scaled_loss_scale(factor: float) -> None:
+    found = certify(lambda g, r: factor * (g - r) ** 2)
+    assert found.critical_eta() == pytest.approx(2 / factor, rel=1e-6)
+    assert found.best().eta == pytest.approx(1.038339 / factor, rel=1e-4)
+    assert found.best().c == pytest.approx(0.463698598631273)
+    assert found.kappa2_lower == pytest.approx(4 / 3 * factor, rel=1e-4)
 
 
 def test_critical_eta_is_the_mixability_constant() -> None:
@@ -143,6 +179,17 @@ def test_beta_of_given_experts() -> None:
     [
         (lambda: certify(lambda g, r: g * np.nan), "got NaN at prediction 0"),
         (lambda: certify(lambda g, r: np.array(1.0)), "elementwise"),
+        (lambda: certify(lambda g, r: g if g > 0.5 else r), "it raised ValueError"),
+        (lambda: certify(lambda g: g), "it raised TypeError"),  # type: ignore[arg-type,misc]
+        (lambda: certify(od.square_loss, n=0), "n must be a whole number"),
+        (lambda: od.theory.kappa2(od.scaled(od.square_loss, 2.0)), "plain loss"),
+        (lambda: od.theory.tune("log", n_arms=2, prior=0.1, beta=-3), "beta must not be given"),
+        (lambda: od.theory.tune("log", n_arms=2, prior=0.1, constants="old"), "'tight' or 'paper'"),  # type: ignore[arg-type]
+        (lambda: od.theory.switching_bound("log", n_arms=2, steps=9, prior=0.1, switches=2.5), "whole number"),  # type: ignore[arg-type]
+        (lambda: od.theory.changing_arms_bound("log", n_arms=[np.nan, 3], prior=0.1, gamma=0.1), "n_arms must be"),  # type: ignore[list-item]
+        (lambda: od.theory.changing_arms_bound("log", n_arms=[2, 3], prior=0.1, gamma=[0.1] * 3), "gamma must be"),
+        (lambda: od.theory.theorem1(np.inf, 1.0, steps=10, gamma=1), "kappa1 must be"),
+        (lambda: od.theory.class_complexity("linear", dim=0, steps=9, eta=1, norm=1), "dim must be"),
         (lambda: certify(od.square_loss, 0.5, 0.5), "low must be below high"),
         (lambda: certify("square"), "loss must be a function"),  # type: ignore[arg-type]
         (lambda: certify(lambda g, r: abs(g - r)).best(), "must satisfy the conditions"),
@@ -155,7 +202,10 @@ def test_beta_of_given_experts() -> None:
         (lambda: od.theory.regret_bound("log", n_arms=0, steps=10, prior=0.1), "n_arms must be a whole number"),
         (lambda: od.theory.regret_bound("hinge", n_arms=2, steps=10, prior=0.1), "loss must be square, log"),
         (lambda: od.theory.regret_bound("log", n_arms=2, steps=10, prior=0.1, beta=2), "beta must not be given"),
-        (lambda: od.theory.regret_bound(spherical, n_arms=2, steps=9, prior=0.1, constants="paper"), "the paper's"),
+        (
+            lambda: od.theory.regret_bound(spherical, n_arms=2, steps=9, prior=0.1, constants="paper"),
+            "plain square and log",
+        ),
         (
             lambda: od.theory.bayes_regret_bound([0.5, 0.5], [1.0, 0.0], loss="log", n_arms=2, steps=10),
             "prior must be positive where true_prior is, or the bound is infinite; got 0 at expert 1",

@@ -12,6 +12,7 @@ from oddsmith import theory
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.theory import Bound
+from oddsmith.theory.coefficients import AnyLoss
 
 __all__ = ["add_commands"]
 
@@ -42,9 +43,18 @@ def _problem(parser: argparse.ArgumentParser, *, steps_required: bool = True) ->
     parser.add_argument("--loss", required=True, help="square, log, or module:function")
     parser.add_argument("--arms", type=int, required=True, help="number of arms")
     parser.add_argument("--steps", type=float, required=steps_required, help="number of decisions (the horizon)")
-    parser.add_argument("--prior", type=float, nargs="+", required=True, help="prior probability of the true expert")
+    several = {"nargs": "+"} if steps_required else {}
+    parser.add_argument("--prior", type=float, required=True, help="prior probability of the true expert", **several)
+    parser.add_argument("--low", type=float, default=0.0, help="smallest prediction, for an own loss (default 0)")
+    parser.add_argument("--high", type=float, default=1.0, help="largest prediction, for an own loss (default 1)")
     parser.add_argument("--beta", type=float, help="range of the log ratios, for log loss with the paper's constants")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON: an object, or a list for several priors")
+
+
+def _own(asked: argparse.Namespace) -> AnyLoss:
+    """The loss that was asked for; an own loss certified for its range of predictions."""
+    loss = _loss(asked.loss)
+    return loss if isinstance(loss, str) else theory.certify(loss, asked.low, asked.high)
 
 
 def _loss(text: str) -> Loss | str:
@@ -57,8 +67,9 @@ def _loss(text: str) -> Loss | str:
     sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(f"loss must be a function that can be imported; got {text!r}: {error}") from error
+    except Exception as error:  # whatever a user's module raises becomes one sentence
+        raised = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"loss must be a function that can be imported; got {text!r}, {raised:.120}") from error
     finally:
         sys.path.pop(0)
     if not callable(function):
@@ -67,16 +78,14 @@ def _loss(text: str) -> Loss | str:
 
 
 def _bound(asked: argparse.Namespace) -> str:
-    loss = _loss(asked.loss)
+    loss = _own(asked)
     problem: Any = {"n_arms": asked.arms, "steps": asked.steps}
-    found = [
-        theory.regret_bound(loss, prior=p, gamma=asked.gamma, constants=asked.constants, beta=asked.beta, **problem)
-        for p in asked.prior
-    ]
+    settings: Any = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
+    found = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
     if asked.plot is not None:
         from oddsmith.reports import plot_bounds
 
-        plot_bounds(asked.plot, loss, priors=asked.prior, **problem)
+        plot_bounds(asked.plot, loss, priors=asked.prior, settings=settings, **problem)
     if asked.json:
         records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, found, strict=True)]
         return _json(records[0] if len(records) == 1 else records)
@@ -84,16 +93,16 @@ def _bound(asked: argparse.Namespace) -> str:
     first: Any = problem | {"prior": asked.prior[0]}
     rows += [
         (f"SquareCB, prior {asked.prior[0]:g}", theory.squarecb_bound(**first)),
-        (f"Feel-Good, prior {asked.prior[0]:g}", theory.feelgood_bound(**first)),
+        (f"Feel-Good, prior {asked.prior[0]:g}", theory.feelgood_bound(loss, **first)),
         (f"EXP4, prior {asked.prior[0]:g}", theory.exp4_bound(**first)),
     ]
     return _table(rows, asked.steps) + f"\n\nThe first row {found[0].applies}."
 
 
 def _tune(asked: argparse.Namespace) -> str:
-    loss = _loss(asked.loss)
+    loss = _own(asked)
     tuning = theory.tune(
-        loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior[0], constants=asked.constants, beta=asked.beta
+        loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior, constants=asked.constants, beta=asked.beta
     )
     schedule = None if tuning.power == 0 else {"scale": tuning.gamma, "power": tuning.power}
     if asked.json:
@@ -115,24 +124,28 @@ def _certify(asked: argparse.Namespace) -> str:
     if broken is not None:
         record["counterexample"] = broken._asdict()
     else:
-        best = found.best()
         record |= {"kappa2": [found.kappa2_lower, found.kappa2_upper], "w_min": found.w_min, "scale": found.scale}
-        record |= {"best_eta": best.eta, "c": best.c, "critical_eta": found.critical_eta()}
+        record["critical_eta"] = found.critical_eta()
+        if record["critical_eta"] > 0:
+            record |= {"best_eta": found.best().eta, "c": found.best().c}
     if asked.json:
         return _json(record)
     if broken is not None:
         where = f"at true mean {broken.f:g}, prediction {broken.g:g}"
         return f"{asked.loss} breaks {broken.condition} {where}: E lhat = {broken.mean:g}, E lhat² = {broken.square:g}"
-    return "\n".join(
-        [
-            f"{asked.loss} satisfies C1, C3 and C4 for predictions in [{found.low:g}, {found.high:g}]",
-            f"kappa_2       between {found.kappa2_lower:.6g} and {found.kappa2_upper:.6g} (raw)",
-            f"kappa_1       sqrt(4K / ({found.w_min:.6g} gamma))",
-            f"scale         {found.scale:.6g}: divide the loss by it for C3",
-            f"best eta      {record['best_eta']:.6g}, c = {record['c']:.6g}",
-            f"critical eta  {record['critical_eta']:.6g}",
-        ]
-    )
+    lines = [
+        f"{asked.loss} satisfies C1, C3 and C4 for predictions in [{found.low:g}, {found.high:g}]",
+        f"kappa_2       between {found.kappa2_lower:.6g} and {found.kappa2_upper:.6g} (raw)",
+        f"scale         {found.scale:.6g}: divide the loss by it for C3",
+    ]
+    if record["critical_eta"] == 0:
+        return "\n".join([*lines, "no bound: the weight w vanishes, so some predictions cannot be told apart (C2)"])
+    lines += [
+        f"kappa_1       sqrt(4K / ({found.w_min:.6g} gamma))",
+        f"best eta      {record['best_eta']:.6g}, c = {record['c']:.6g}",
+        f"critical eta  {record['critical_eta']:.6g}",
+    ]
+    return "\n".join(lines)
 
 
 def _record(bound: Bound) -> dict[str, Any]:

@@ -6,25 +6,32 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInput, MissingExtra
-from oddsmith.losses import Loss
 from oddsmith.theory import exp4_bound, feelgood_bound, regret_bound, squarecb_bound
+from oddsmith.theory.coefficients import AnyLoss
 
 __all__ = ["plot_bounds"]
 
 
-def plot_bounds(path: Path, loss: Loss | str, *, n_arms: int, steps: float, priors: list[float]) -> None:
-    """Write a figure: left, GTS's tight bound for each prior; right, all algorithms at the first prior."""
-    plt = _pyplot()
-    horizons = np.unique(np.geomspace(10, max(steps, 100), 60).round())
+def plot_bounds(
+    path: Path, loss: AnyLoss, *, n_arms: int, steps: float, priors: list[float], settings: Any = None
+) -> None:
+    """Write a figure: left, GTS's bound for each prior; right, all algorithms at the first prior.
+
+    `settings` are further arguments of `regret_bound` (gamma, constants, beta).
+    """
+    if not path.suffix:
+        raise InvalidInput(f"plot must be a path that says its kind (.png, .svg, .pdf); got {str(path)!r}")
+    plt, given = _pyplot(), dict(settings or {})
+    horizons = np.unique(np.geomspace(max(1.0, min(10.0, steps / 10)), max(steps, 2.0), 60).round())
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True)
     for prior in priors:
-        bounds = [regret_bound(loss, n_arms=n_arms, steps=t, prior=prior).bound for t in horizons]
+        bounds = [regret_bound(loss, n_arms=n_arms, steps=t, prior=prior, **given).bound for t in horizons]
         left.plot(horizons, bounds, label=f"prior of the truth {prior:g}")
     problem: Any = {"n_arms": n_arms, "prior": priors[0]}
     rows: dict[str, Any] = {
-        "GTS, tight constants": lambda t: regret_bound(loss, steps=t, **problem),
+        f"GTS, {given.get('constants', 'tight')} constants": lambda t: regret_bound(loss, steps=t, **problem, **given),
         "EXP4": lambda t: exp4_bound(steps=t, **problem),
-        "Feel-Good": lambda t: feelgood_bound(steps=t, **problem),
+        "Feel-Good": lambda t: feelgood_bound(loss, steps=t, **problem),
         "SquareCB": lambda t: squarecb_bound(steps=t, **problem),
     }
     for name, bound in rows.items():

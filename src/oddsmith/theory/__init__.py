@@ -9,16 +9,18 @@ from oddsmith.theory.bounds import (
     refined_bound,
     regret_bound,
     theorem1,
-    tight_coefficient,
     total_loss_bound,
 )
+from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.conditions import Certificate, Counterexample, certify
 from oddsmith.theory.constants import Coefficient, beta, kappa2
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, regressor_elimination_bound, squarecb_bound
 from oddsmith.theory.tuning import Tuning, horizon_for, prior_value, tune
 from oddsmith.theory.variants import (
     changing_arms_bound,
+    class_bound,
     class_complexity,
+    cover_bound,
     cover_complexity,
     delay_bound,
     high_probability_bound,
@@ -37,8 +39,10 @@ __all__ = [
     "beta",
     "certify",
     "changing_arms_bound",
+    "class_bound",
     "class_complexity",
     "corollary1",
+    "cover_bound",
     "cover_complexity",
     "delay_bound",
     "exp4_bound",

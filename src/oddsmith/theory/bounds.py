@@ -1,6 +1,6 @@
 """Regret bounds with all constants: GTS under the paper's and under tight constants, and its Bayes regret.
 
-Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas: docs/math; proofs there too.
+Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas and proofs: docs/math.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ import numpy as np
 
 from oddsmith.arrays import Array, number, simplex
 from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss
+from oddsmith.losses import Scaled
+from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
+from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.constants import (
     E2,
     Coefficient,
@@ -33,7 +35,6 @@ __all__ = [
     "refined_bound",
     "regret_bound",
     "theorem1",
-    "tight_coefficient",
     "total_loss_bound",
 ]
 
@@ -62,32 +63,47 @@ def check_problem(n_arms: int, steps: float) -> None:
     number("steps", steps, low=1, high=inf)
 
 
+def check_constants(constants: str, beta: float | None) -> None:
+    """Refuses unknown constants, and a beta where nothing depends on it."""
+    if constants not in ("tight", "paper"):
+        raise InvalidInput(f"constants must be 'tight' or 'paper'; got {constants!r}")
+    if constants == "tight" and beta is not None:
+        raise InvalidInput(f"beta must not be given with tight constants, which do not depend on it; got {beta}")
+
+
 def total_loss_bound(kappa2: float, prior: float) -> Bound:
-    """E Σ_t lbar_t <= 4(e-2) kappa_2 L for any T (Li 2013, Lemma 1).
+    """E Σ_t lbar_t <= L/c for any T, 4(e-2) kappa_2 L where kappa_2 >= 0.7 (Li 2013, Lemma 1; erratum 4 below that).
 
     >>> round(total_loss_bound(4.0, 0.01).bound, 4)
     52.925
     """
     number("kappa2", kappa2, low=0, high=inf, open_low=True)
     eta, c = lemma1(kappa2)
-    applies = f"applies when C3 and C4 hold with this kappa_2 and eta = {eta:.6g}, for any T"
+    applies = f"applies when C3 and C4 hold with this kappa_2 and eta = {eta:.6g}, for any T, in expectation"
     total = log_inverse(prior) / c
     return Bound(total, eta, None, {"total shifted loss": total}, applies)
 
 
 def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) -> Bound:
     """R(T) <= kappa_1 (1-γ) sqrt(T E Σ lbar_t) + γ T (Li 2013, Theorem 1)."""
+    number("kappa1", kappa1, low=0, high=inf)
+    number("total_loss", total_loss, low=0, high=inf)
     number("steps", steps, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
     terms = {"learning": kappa1 * (1 - gamma) * sqrt(steps * total_loss), "exploration": gamma * steps}
     return capped(terms, steps, eta=None, gamma=gamma, applies="C1 holds, and C2 with this kappa_1")
 
 
+def mixed_terms(b: float, exploration: float, gamma: float | None) -> tuple[float, dict[str, float]]:
+    """γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'; with nothing to learn both are 0."""
+    gamma = best_gamma(b, exploration) if gamma is None else number("gamma", gamma, low=0, high=1, open_low=True)
+    learning = (1 - gamma) * b / sqrt(gamma) if b > 0 else 0.0
+    return gamma, {"learning": learning, "exploration": gamma * exploration}
+
+
 def corollary1(scale: float, kappa2: float, *, log_prior: float, steps: float, gamma: float | None = None) -> Bound:
     """sqrt(4 kappa_2 (e-2)) kappa_1 (1-γ) sqrt(T L) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if None."""
-    b = sqrt(4 * kappa2 * E2 * scale * steps * log_prior)
-    gamma = best_gamma(b, steps) if gamma is None else number("gamma", gamma, low=0, high=1, open_low=True)
-    terms = {"learning": (1 - gamma) * b / sqrt(gamma), "exploration": gamma * steps}
+    gamma, terms = mixed_terms(sqrt(4 * kappa2 * E2 * scale * steps * log_prior), steps, gamma)
     return capped(terms, steps, eta=lemma1(kappa2).eta, gamma=gamma, applies=REALISABLE)
 
 
@@ -97,20 +113,18 @@ def refined_bound(
     """(1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (theory 3.4), at its best γ if None."""
     check_problem(n_arms, steps)
     eta, c = coefficient
-
-    def terms(g: float) -> dict[str, float]:
-        learning = (1 - g) * kappa1_averaged(n_arms, g) * sqrt(steps * log_prior / c) if g < 1 else 0.0
-        return {"learning": learning, "exploration": g * steps * (n_arms - 1) / n_arms}
-
+    root, exploration = sqrt(steps * log_prior / c), steps * (n_arms - 1) / n_arms
     if gamma is None:
-        gamma = _refined_gamma(n_arms, sqrt(steps * log_prior / c), steps * (n_arms - 1) / n_arms)
+        gamma = _refined_gamma(n_arms, root, exploration)
     else:
         number("gamma", gamma, low=0, high=1, open_low=True)
-    return capped(terms(gamma), steps, eta=eta, gamma=gamma, applies=REALISABLE)
+    learning = (1 - gamma) * kappa1_averaged(n_arms, gamma) * root if 0 < gamma < 1 else 0.0
+    terms = {"learning": learning, "exploration": gamma * exploration}
+    return capped(terms, steps, eta=eta, gamma=gamma, applies=REALISABLE)
 
 
 def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
-    """The γ in (0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ is 0; 1 if it never is."""
+    """The γ in [0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ is 0; 1 if it never is."""
     from scipy.optimize import brentq
 
     def slope(x: float) -> float:
@@ -119,38 +133,36 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
         change = (n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2) / (2 * kappa)
         return learning * ((1 - g) * change - kappa) + exploration
 
+    if learning == 0:
+        return 0.0
     if n_arms == 1 or slope(0.0) <= 0:
         return 1.0
-    return float(exp(brentq(slope, log(1e-15), 0.0, xtol=1e-15, rtol=1e-15)))
+    simple = (sqrt(n_arms) * learning / (2 * exploration)) ** (2 / 3)  # the optimum of the simplified form (3.6)
+    return float(exp(brentq(slope, log(min(simple, 1.0)) - 7.0, 0.0, xtol=1e-15, rtol=1e-15)))
 
 
-def tight_coefficient(loss: Loss | str) -> Coefficient:
-    """The best proved (eta, c) in units of the squared gap: log (1/2, 1/2), square (1, 0.46); others by `certify`."""
-    name = loss_name(loss)
-    if name == "log":
-        return Coefficient(0.5, 0.5)
-    if name == "square":
-        return Coefficient(1.0, 0.46)
-    from oddsmith.theory.conditions import certify
-
-    assert callable(loss)
-    return certify(loss).best()
-
-
-def _paper(name: str, n_arms: int, beta: float | None) -> tuple[float, float]:
+def _paper(loss: AnyLoss, n_arms: int, beta: float | None) -> tuple[float, float]:
     """(scale, kappa_2) of the paper: kappa_1² = scale/γ."""
-    if name == "square":
-        kappa2(name, beta=beta)
+    if isinstance(loss, Certificate | Scaled) or loss_name(loss) == "own":
+        raise InvalidInput("constants='paper' is for plain square and log loss; use constants='tight' for your own")
+    if loss_name(loss) == "square":
+        kappa2("square", beta=beta)
         return 2.0 * n_arms, 4.0
-    if name == "log":
-        tight = kappa2(name, beta=beta)
-        assert beta is not None
-        return 2.0 * n_arms**2 * beta, tight
-    raise InvalidInput("constants='paper' is for square and log loss, the paper's; use constants='tight' for your own")
+    tight = kappa2("log", beta=beta)
+    return 2.0 * n_arms**2 * float(beta or 0.0), tight
+
+
+def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
+    """Corollary 1 for a loss of the paper; eta is for the plain loss, not for the normalised one."""
+    found = corollary1(*_paper(loss, n_arms, beta), **problem)
+    if beta is None:
+        return found
+    applies = f"{found.applies}, and log ratios between experts are at most {beta / 2:g}"
+    return found._replace(eta=float(found.eta or 0.0) / beta, applies=applies)
 
 
 def regret_bound(
-    loss: Loss | str,
+    loss: AnyLoss,
     *,
     n_arms: int,
     steps: float,
@@ -168,18 +180,16 @@ def regret_bound(
     (5930.24, 0.278632)
     """
     check_problem(n_arms, steps)
+    check_constants(constants, beta)
     log_prior = log_inverse(prior)
     if constants == "paper":
-        scale, kappa = _paper(loss_name(loss), n_arms, beta)
-        return corollary1(scale, kappa, log_prior=log_prior, steps=steps, gamma=gamma)
-    if constants != "tight":
-        raise InvalidInput(f"constants must be 'tight' or 'paper'; got {constants!r}")
-    if beta is not None:
-        raise InvalidInput(f"beta must not be given with tight constants, which do not depend on it; got {beta}")
+        return _corollary(loss, n_arms, beta, log_prior=log_prior, steps=steps, gamma=gamma)
     coefficient = tight_coefficient(loss)
     if gamma == 0:
-        return gamma_zero_bound(coefficient, n_arms=n_arms, steps=steps, prior=prior)
-    return refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
+        found = gamma_zero_bound(coefficient, n_arms=n_arms, steps=steps, prior=prior)
+    else:
+        found = refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
+    return found._replace(applies=found.applies + caveat(loss))
 
 
 def gamma_zero_bound(coefficient: Coefficient, *, n_arms: int, steps: float, prior: float) -> Bound:
@@ -193,28 +203,27 @@ def gamma_zero_bound(coefficient: Coefficient, *, n_arms: int, steps: float, pri
     return capped(terms, steps, eta=eta, gamma=0.0, applies=REALISABLE + ", and eta is below its critical value")
 
 
-def anytime_bound(loss: Loss | str, *, n_arms: int, steps: float, prior: float) -> Bound:
+def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> Bound:
     """γ_t = min(1, a t^{-1/3}) for every T at once (theory 3.8); `terms` has the sum's parts, `gamma` is a."""
     check_problem(n_arms, steps)
     eta, c = tight_coefficient(loss)
     log_prior = log_inverse(prior)
-    a = (n_arms**3 * log_prior / (12 * c * max(n_arms - 1, 1e-300) ** 2)) ** (1 / 3) if n_arms > 1 else 0.0
-    if a == 0:
-        return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=REALISABLE)
+    applies = REALISABLE + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here" + caveat(loss)
+    if n_arms == 1 or log_prior == 0:
+        return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=applies)
+    a = (n_arms**3 * log_prior / (12 * c * (n_arms - 1) ** 2)) ** (1 / 3)
     terms = {
         "learning": sqrt(n_arms / a * (0.75 * steps ** (4 / 3) + steps ** (1 / 3)) * log_prior / c),
         "exploration": 1.5 * a * steps ** (2 / 3) * (n_arms - 1) / n_arms,
     }
-    return capped(
-        terms, steps, eta=eta, gamma=a, applies=REALISABLE + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here"
-    )
+    return capped(terms, steps, eta=eta, gamma=a, applies=applies)
 
 
 def bayes_regret_bound(
     true_prior: Any,
     prior: Any,
     *,
-    loss: Loss | str,
+    loss: AnyLoss,
     n_arms: int,
     steps: float,
     gamma: float | None = None,
@@ -231,15 +240,17 @@ def bayes_regret_bound(
     207.5
     """
     check_problem(n_arms, steps)
+    check_constants(constants, beta)
     truth, used = _two_priors(true_prior, prior)
     surprise = -np.log(used[truth > 0])
     root = sqrt(truth[truth > 0] @ surprise) if jensen else float(truth[truth > 0] @ np.sqrt(surprise))
+    problem: Any = {"steps": steps, "log_prior": root**2, "gamma": gamma}
     if constants == "paper":
-        scale, kappa = _paper(loss_name(loss), n_arms, beta)
-        found = corollary1(scale, kappa, log_prior=root**2, steps=steps, gamma=gamma)
+        found = _corollary(loss, n_arms, beta, **problem)
     else:
-        found = refined_bound(tight_coefficient(loss), n_arms=n_arms, steps=steps, log_prior=root**2, gamma=gamma)
-    return found._replace(applies=found.applies + ", and every expert that can be true satisfies it as truth")
+        found = refined_bound(tight_coefficient(loss), n_arms=n_arms, **problem)
+    applies = found.applies + caveat(loss) + ", and every expert that can be true satisfies it as truth"
+    return found._replace(applies=applies)
 
 
 def _two_priors(true_prior: Any, prior: Any) -> tuple[Array, Array]:

@@ -4,10 +4,9 @@ A loss that is proper has Savage's form: l1'(g) = -(1-g) w(g), l0'(g) = g w(g) w
 M_1(f, g) = E lhat = ∫_f^g (u-f) w(u) du, A = ∫_f^g w, and E lhat² = M_1² + f(1-f) A² for 0/1 rewards of mean f.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from oddsmith.arrays import Array, check_range, number
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss
 from oddsmith.theory.constants import Coefficient
+from oddsmith.theory.moments import VANISHING, evaluated, slopes, smallest, weight_at
 
 __all__ = ["Certificate", "Counterexample", "certify"]
 
 _TOLERANCE = 1e-10
-_NEAR = 1e-4
 
 
 class Counterexample(NamedTuple):
@@ -63,14 +62,19 @@ class Certificate:
         return sqrt(4 * n_arms / (gamma * self.w_min)) if self.w_min > 0 else inf
 
     def c(self, eta: float) -> float:
-        """The largest c with 1 - E exp(-eta lhat) >= c (f-g)² for all means f and predictions g: exact, numerically."""
+        """The largest c with 1 - E exp(-eta lhat) >= c (f-g)² for all means and predictions; 0 or less if none is."""
         number("eta", eta, low=0, high=inf, open_low=True)
-        return _smallest(self, eta)
+        return smallest(self.loss, self.low, self.high, eta)
 
     def critical_eta(self) -> float:
-        """The largest eta with c(eta) > 0: beyond it nothing is promised."""
-        low, high = 0.0, 1.0
-        while high < 1e6 and self.c(high) > 0:
+        """The largest eta with c(eta) > 0, beyond which nothing is promised; 0 where no eta has one."""
+        high = 1 / self.w_max
+        if not self.c(1e-3 * high) > 0:
+            return 0.0
+        low = 0.0
+        for _ in range(60):
+            if not self.c(high) > 0:
+                break
             low, high = high, 2 * high
         for _ in range(50):
             middle = (low + high) / 2
@@ -78,15 +82,18 @@ class Certificate:
         return low
 
     def best(self) -> Coefficient:
-        """The eta with the largest c(eta), and that c."""
-        if not self.holds:
-            raise InvalidInput(f"loss must satisfy the conditions; it breaks {self.counterexample}")
+        """The eta with the largest c(eta), and that c; refused where the conditions break or no c is positive."""
+        if self.counterexample is not None:
+            broken = self.counterexample
+            where = f"{broken.condition} at mean {broken.f:g}, prediction {broken.g:g}"
+            raise InvalidInput(f"loss must satisfy the conditions; it breaks {where}")
         from scipy.optimize import minimize_scalar
 
         top = self.critical_eta()
-        found = minimize_scalar(
-            lambda eta: -self.c(eta), bounds=(1e-6 * top, top), method="bounded", options={"xatol": 1e-9}
-        )
+        if top == 0:
+            raise InvalidInput("loss must tell all predictions apart to have a bound; its weight w vanishes somewhere")
+        options = {"xatol": 1e-9 * top}
+        found = minimize_scalar(lambda eta: -self.c(eta), bounds=(1e-6 * top, top), method="bounded", options=options)
         return Coefficient(float(found.x), float(-found.fun))
 
 
@@ -103,36 +110,58 @@ def certify(loss: Loss, low: float = 0.0, high: float = 1.0, *, n: int = 400) ->
     check_range(low, high)
     if not callable(loss):
         raise InvalidInput(f"loss must be a function of prediction and reward; got {loss!r}")
+    if isinstance(n, bool) or not isinstance(n, int) or n < 10:
+        raise InvalidInput(f"n must be a whole number of at least 10; got {n!r}")
     grid = np.linspace(low, high, n + 1)
-    l1, l0 = _evaluated(loss, grid, 1.0), _evaluated(loss, grid, 0.0)
-    broken = _infinite(grid, l1, l0) or _broken(grid, l1, l0)
-    with np.errstate(invalid="ignore"):
-        mass, moment = np.diff(l0) - np.diff(l1), np.diff(l0)  # ∫ w and ∫ u w over each cell, exactly
-        mean = moment / np.where(mass > 0, mass, 1.0)
-    cell = (high - low) / n
-    savage = bool((mass >= -_TOLERANCE).all() and (np.abs(mean - (grid[:-1] + cell / 2)) <= cell)[mass > 1e-9].all())
+    l1, l0 = evaluated(loss, grid, 1.0), evaluated(loss, grid, 0.0)
+    broken = _infinite(grid, l1, l0)
     if broken is not None:
-        return Certificate(loss, low, high, broken, savage, inf, inf, 0.0, inf, inf)
-    first, second = _moments(grid, l1, l0)
-    off = first > _TOLERANCE
-    weight = mass / cell
+        return Certificate(loss, low, high, broken, False, inf, inf, 0.0, inf, inf)
     scale = max(float(np.ptp(l1)), float(np.ptp(l0)))
+    broken = _broken(grid, l1, l0, scale) or _off_centre(loss, grid, scale) or _jump(loss, grid, l1, l0, scale)
+    mass = np.diff(l0) - np.diff(l1)  # ∫ w over each cell, exactly
+    weight = np.concatenate([mass / (grid[1] - grid[0]), weight_at(loss, grid)])
+    if broken is not None:
+        return Certificate(loss, low, high, broken, False, inf, inf, 0.0, inf, scale)
+    first, second = _moments(grid, l1, l0)
+    off = first > _TOLERANCE * max(scale, 1e-300)
     lower = float((second[off] / first[off]).max()) if off.any() else 0.0
-    upper = _upper(grid, first, mass, weight)
-    return Certificate(loss, low, high, None, savage, lower, upper, float(weight.min()), float(weight.max()), scale)
+    upper = max(_upper(grid, first, mass), lower)
+    w_max = max(float(weight.max()), 1e-300)
+    w_min = float(weight.min()) if weight.min() > VANISHING * w_max else 0.0
+    return Certificate(loss, low, high, None, True, lower, upper, w_min, w_max, scale)
 
 
-def _evaluated(loss: Loss, grid: Array, reward: float) -> Array:
-    values: Any = np.asarray(loss(grid, reward), dtype=np.float64)
-    if values.shape != grid.shape:
-        raise InvalidInput(f"loss must be elementwise; got shape {values.shape} for {len(grid)} predictions")
-    if np.isnan(values).any():
-        at = grid[np.isnan(values)][0]
-        raise InvalidInput(
-            f"loss must be a number on [{grid[0]:g}, {grid[-1]:g}]; got NaN at prediction {at:g}, reward {reward:g}"
-        )
-    checked: Array = values
-    return checked
+def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
+    """C1 next to the diagonal: f l1'(f) + (1-f) l0'(f) must be 0, or a prediction beside the truth is better."""
+    low, high = float(grid[0]), float(grid[-1])
+    f = (grid[:-1] + grid[1:]) / 2
+    one, zero = slopes(loss, f, low, high)
+    drift, weight = f * one + (1 - f) * zero, np.maximum(zero - one, 1e-300)
+    reach = (high - low) / 4
+    g = np.clip(f - np.clip(drift / weight, -reach, reach), low, high)
+    d1, d0 = (evaluated(loss, g, r) - evaluated(loss, f, r) for r in (1.0, 0.0))
+    first = f * d1 + (1 - f) * d0
+    i = int(first.argmin())
+    if first[i] >= -1e-12 * scale:
+        return None
+    return Counterexample("C1", float(f[i]), float(g[i]), float(first[i]), float((f * d1**2 + (1 - f) * d0**2)[i]))
+
+
+def _jump(loss: Loss, grid: Array, l1: Array, l0: Array, scale: float) -> Counterexample | None:
+    """C4 at a jump of the loss: on its two sides E lhat is nearly 0 and E lhat² is not."""
+    mass = np.diff(l0) - np.diff(l1)
+    for cell in np.argsort(-mass)[:8]:
+        a, b = float(grid[cell]), float(grid[cell + 1])
+        for _ in range(30):
+            points = np.array([a, (a + b) / 2, b])
+            rise = np.diff(evaluated(loss, points, 0.0)) - np.diff(evaluated(loss, points, 1.0))
+            a, b = (a, float(points[1])) if rise[0] >= rise[1] else (float(points[1]), b)
+        ends = np.array([a, b])
+        one, zero = (np.diff(evaluated(loss, ends, r))[0] for r in (1.0, 0.0))
+        if zero - one > 1e-5 * scale and a > 0 and b < 1:
+            return Counterexample("C4", a, b, float(a * one + (1 - a) * zero), float(a * one**2 + (1 - a) * zero**2))
+    return None
 
 
 def _infinite(grid: Array, l1: Array, l0: Array) -> Counterexample | None:
@@ -151,25 +180,25 @@ def _moments(grid: Array, l1: Array, l0: Array) -> tuple[Array, Array]:
     return f * d1 + (1 - f) * d0, f * d1**2 + (1 - f) * d0**2
 
 
-def _broken(grid: Array, l1: Array, l0: Array) -> Counterexample | None:
-    """The worst violation of C1, or else a point where E lhat = 0 < E lhat², which breaks C4."""
+def _broken(grid: Array, l1: Array, l0: Array, scale: float) -> Counterexample | None:
+    """The worst violation of C1 on the grid, or else a point where E lhat = 0 < E lhat², which breaks C4."""
     first, second = _moments(grid, l1, l0)
     i, j = np.unravel_index(int(first.argmin()), first.shape)
-    if first[i, j] < -_TOLERANCE:
+    if first[i, j] < -_TOLERANCE * scale:
         return Counterexample("C1", float(grid[i]), float(grid[j]), float(first[i, j]), float(second[i, j]))
-    flat = np.where(first <= _TOLERANCE, second, 0.0)
+    flat = np.where(first <= _TOLERANCE * scale, second, 0.0)
     i, j = np.unravel_index(int(flat.argmax()), flat.shape)
-    if flat[i, j] > 1e-4:
+    if flat[i, j] > 1e-4 * scale**2:
         return Counterexample("C4", float(grid[i]), float(grid[j]), float(first[i, j]), float(second[i, j]))
     return None
 
 
-def _upper(grid: Array, first: Array, mass: Array, weight: Array) -> float:
+def _upper(grid: Array, first: Array, mass: Array) -> float:
     """An upper bound on M_1 + f(1-f) A²/M_1 over all cells of f and g: M_1 and |A| are monotone in the interval."""
     variance = np.where(
         (grid[:-1] <= 0.5) & (grid[1:] >= 0.5), 0.25, np.maximum(*(e * (1 - e) for e in (grid[:-1], grid[1:])))
     )
-    around = np.pad(weight, 1, mode="edge")
+    around = np.pad(mass / (grid[1] - grid[0]), 1, mode="edge")
     local = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])
     summed = np.concatenate([[0.0], np.cumsum(mass)])
     i, j = np.meshgrid(np.arange(len(mass)), np.arange(len(mass)), indexing="ij")
@@ -190,43 +219,3 @@ def _running_max(values: Array) -> Array:
     table[np.tril_indices(len(values), -1)] = -inf
     result: Array = np.maximum.accumulate(table, axis=1)
     return result
-
-
-def _smallest(certificate: Certificate, eta: float) -> float:
-    """inf over f, g of (1 - rho)/(f-g)², on a grid, then refined where it is least."""
-    from scipy.optimize import minimize_scalar
-
-    grid = np.linspace(certificate.low, certificate.high, 201)
-    ratio = _ratio(certificate.loss, eta, certificate.high)
-    values = ratio(grid[:, None], grid[None, :])
-    i, j = np.unravel_index(int(np.nanargmin(values)), values.shape)
-    f, g, best = float(grid[i]), float(grid[j]), float(values[i, j])
-    step = grid[1] - grid[0]
-    for turn in range(12):  # along f, along g, and again
-        point = [f, g]
-        moving = turn % 2
-
-        def along(x: float, point: list[float] = point, moving: int = moving) -> float:
-            return float(ratio(x, point[1]) if moving == 0 else ratio(point[0], x))
-
-        bounds = (max(certificate.low, point[moving] - step), min(certificate.high, point[moving] + step))
-        found = minimize_scalar(along, bounds=bounds, method="bounded", options={"xatol": 1e-12})
-        if found.fun < best:
-            best, point[moving] = float(found.fun), float(found.x)
-            f, g = point
-    return best
-
-
-def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Any, Any], Any]:
-    """(1 - E exp(-eta lhat))/(f-g)²; nearer to the diagonal than 1e-4, where floats are 0/0, its value there."""
-
-    def ratio(f: Any, g: Any) -> Any:
-        f, g = np.broadcast_arrays(np.asarray(f, dtype=np.float64), np.asarray(g, dtype=np.float64))
-        aside = np.where(f + _NEAR <= high, f + _NEAR, f - _NEAR)
-        g = np.where(np.abs(f - g) >= _NEAR, g, aside)
-        with np.errstate(all="ignore"):
-            up = np.expm1(-eta * (loss(g, 1.0) - loss(f, 1.0)))
-            down = np.expm1(-eta * (loss(g, 0.0) - loss(f, 0.0)))
-            return -(f * up + (1 - f) * down) / (f - g) ** 2
-
-    return ratio

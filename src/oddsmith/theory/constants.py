@@ -3,7 +3,7 @@
 Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss ratios (V = beta/2).
 """
 
-from math import asinh, e, expm1, inf, log, log1p, sinh, sqrt
+from math import asinh, e, expm1, factorial, inf, log, log1p, sinh, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -56,7 +56,14 @@ def ratio_constant(v: float) -> float:
     >>> round(ratio_constant(1.0), 6)
     2.718282
     """
-    return 2.0 if v == 0 else v * v / (expm1(-v) + v)
+    return 1 / _phi(v)
+
+
+def _phi(v: float) -> float:
+    """(e^{-v} + v - 1)/v², by its series where the difference would lose digits."""
+    if abs(v) < 1e-2:
+        return sum((-v) ** k / factorial(k + 2) for k in range(7))
+    return (expm1(-v) + v) / v**2
 
 
 def kappa2(loss: Loss | str, *, beta: float | None = None, low: float = 0.0, high: float = 1.0) -> float:
@@ -67,6 +74,8 @@ def kappa2(loss: Loss | str, *, beta: float | None = None, low: float = 0.0, hig
     >>> round(kappa2("square"), 6), round(kappa2("log", beta=2.0), 6)
     (1.333333, 1.359141)
     """
+    if isinstance(loss, Scaled):
+        raise InvalidInput("kappa2 is for the plain loss (a loss divided by s has kappa_2/s); got a scaled one")
     name = loss_name(loss)
     if name == "square":
         if beta is not None:
@@ -109,13 +118,14 @@ def kappa1_averaged(n_arms: int, gamma: float) -> float:
     return sqrt(n_arms / gamma + n_arms * (n_arms - 1) / (n_arms - gamma))
 
 
-def lemma1(kappa2: float) -> Coefficient:
-    """The paper's choice: eta = 1/(2(e-2)kappa_2), c = 1/(4(e-2)kappa_2); needs eta · (-min lhat) <= 1 (erratum 4)."""
-    return Coefficient(1 / (2 * E2 * kappa2), 1 / (4 * E2 * kappa2))
+def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
+    """The paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to 1/b where lhat >= -b needs it (E4)."""
+    eta = min(1 / (2 * E2 * kappa2), 1 / b)
+    return Coefficient(eta, eta * (1 - E2 * eta * kappa2))
 
 
 def bennett(kappa2: float, b: float = 1.0) -> Coefficient:
-    """With lhat >= -b: eta = ln(1 + b/kappa_2)/b, c = ((1 + kappa_2/b) ln(1 + b/kappa_2) - 1)/b; always the better."""
+    """With lhat >= -b: eta = ln(1 + b/kappa_2)/b, c = ((1 + kappa_2/b) ln(1 + b/kappa_2) - 1)/b; never worse."""
     rate = log1p(b / kappa2)
     return Coefficient(rate / b, ((1 + kappa2 / b) * rate - 1) / b)
 
@@ -132,13 +142,16 @@ def c_square(eta: float) -> float:
 
 def c_kl(eta: float, v: float) -> float:
     """psi_eta(V)/phi(V), exact for log loss in units of kl when lhat <= V (3.3); eta(1-eta) as V -> 0."""
-    if v == 0:
-        return eta * (1 - eta)
+    if abs(v) < 1e-2:
+        terms = (eta * (1 - eta ** (k + 1)) * (-v) ** k / factorial(k + 2) for k in range(7))
+        return sum(terms) / _phi(v)
     return (eta * expm1(-v) - expm1(-eta * v)) / (expm1(-v) + v)
 
 
 def best_gamma(b: float, t: float) -> float:
-    """The gamma in (0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with u = γ^{-1/2}, in closed form."""
+    """The gamma in [0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with u = γ^{-1/2}, in closed form."""
+    if b == 0:
+        return 0.0
     if t <= b:
         return 1.0
     u = 2 / sqrt(3) * sinh(asinh(3 * sqrt(3) * t / b) / 3)

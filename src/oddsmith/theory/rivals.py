@@ -3,9 +3,9 @@
 from math import log, sqrt
 
 from oddsmith.arrays import number
-from oddsmith.losses import Loss
 from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem
-from oddsmith.theory.constants import Coefficient, log_inverse, loss_name
+from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
+from oddsmith.theory.constants import Coefficient, log_inverse
 
 __all__ = ["exp4_bound", "feelgood_bound", "regressor_elimination_bound", "squarecb_bound"]
 
@@ -21,15 +21,16 @@ def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
     )
 
 
-def feelgood_bound(loss: Loss | str = "log", *, n_arms: int, steps: float, prior: float) -> Bound:
+def feelgood_bound(loss: AnyLoss = "log", *, n_arms: int, steps: float, prior: float) -> Bound:
     """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory 5.1); `gamma` is λ."""
     check_problem(n_arms, steps)
-    half = Coefficient(0.25, 0.5) if loss_name(loss) == "log" else Coefficient(0.5, 0.46)
+    best = tight_coefficient(loss)
+    half = Coefficient(best.eta / 2, best.c)  # c is that of 2 eta
     log_prior = log_inverse(prior)
     cost = n_arms / (2 * half.c) + 0.25
     optimism = sqrt(log_prior / (steps * cost))
     terms = {"optimism": optimism * steps * cost, "learning": log_prior / optimism if optimism else 0.0}
-    applies = REALISABLE + "; gamma is Feel-Good's optimism here, exploration is 0"
+    applies = REALISABLE + caveat(loss) + "; gamma is Feel-Good's optimism here, exploration is 0"
     return capped(terms, steps, eta=half.eta, gamma=optimism, applies=applies)
 
 
@@ -50,5 +51,7 @@ def regressor_elimination_bound(*, n_arms: int, steps: float, prior: float, conf
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     log_size = log_inverse(prior) - log(1 - confidence)
     terms = {"learning": 4 * sqrt(2 / 0.46) * sqrt(n_arms * steps * log_size)}
-    applies = f"one expert is the truth, contexts are i.i.d.; holds with probability {confidence:g}"
+    applies = (
+        f"1/prior experts are equally likely, one is the truth, contexts are i.i.d.; with probability {confidence:g}"
+    )
     return capped(terms, steps, eta=1.0, gamma=0.0, applies=applies)

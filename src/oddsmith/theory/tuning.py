@@ -7,8 +7,8 @@ import numpy as np
 
 from oddsmith.arrays import number, simplex
 from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss
-from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, regret_bound
+from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, check_constants, regret_bound
+from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.constants import Constants
 
 __all__ = ["Tuning", "horizon_for", "prior_value", "tune", "worst_prior"]
@@ -24,7 +24,7 @@ class Tuning(NamedTuple):
 
 
 def tune(
-    loss: Loss | str,
+    loss: AnyLoss,
     *,
     n_arms: int,
     prior: float,
@@ -38,6 +38,7 @@ def tune(
     >>> tuning.eta, round(tuning.gamma, 4)
     (0.5, 0.0677)
     """
+    check_constants(constants, beta)
     if steps is None:
         if constants == "paper":
             raise InvalidInput(
@@ -58,7 +59,7 @@ def worst_prior(prior: Any, n: int) -> float:
 
 
 def prior_value(
-    prior: Any, better_prior: Any, *, loss: Loss | str, n_arms: int, steps: float, true_prior: Any = None
+    prior: Any, better_prior: Any, *, loss: AnyLoss, n_arms: int, steps: float, true_prior: Any = None
 ) -> float:
     """How much smaller the regret bound is under `better_prior`: numbers are the truth's probability, vectors priors.
 
@@ -77,7 +78,7 @@ def prior_value(
     return plain.bound - better.bound
 
 
-def horizon_for(regret_per_step: float, *, loss: Loss | str, n_arms: int, prior: float) -> int:
+def horizon_for(regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: float) -> int:
     """The smallest number of steps after which the tuned bound per step is at most `regret_per_step`.
 
     >>> horizon_for(0.1, loss="log", n_arms=10, prior=0.01)
@@ -88,7 +89,9 @@ def horizon_for(regret_per_step: float, *, loss: Loss | str, n_arms: int, prior:
     def enough(steps: int) -> bool:
         return regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior).bound <= regret_per_step * steps
 
-    high = 1
+    if enough(1):
+        return 1
+    high = 2
     while not enough(high):
         if high > 10**18:
             raise InvalidInput(f"regret_per_step must be reachable within 1e18 steps; got {regret_per_step:g}")

@@ -1,0 +1,78 @@
+"""From a loss to its coefficient (eta, c), in squared gaps: proved for log and square loss, found for others."""
+
+from functools import lru_cache
+from math import inf
+from typing import TypeAlias
+
+from oddsmith.arrays import number
+from oddsmith.errors import InvalidInput
+from oddsmith.losses import Loss, Scaled
+from oddsmith.theory.conditions import Certificate, certify
+from oddsmith.theory.constants import Coefficient, c_log, c_square, loss_name
+
+__all__ = ["AnyLoss", "caveat", "coefficient_at", "spread", "tight_coefficient"]
+
+AnyLoss: TypeAlias = Loss | str | Certificate
+"""A loss function, "square" or "log", or the certificate of an own loss (for predictions not in all of [0, 1])."""
+
+
+def tight_coefficient(loss: AnyLoss) -> Coefficient:
+    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, others are found by `certify`.
+
+    >>> from oddsmith.losses import log_loss, scaled
+    >>> tight_coefficient("square"), tight_coefficient(scaled(log_loss, 4.0))
+    (Coefficient(eta=1.0, c=0.46), Coefficient(eta=2.0, c=0.5))
+    """
+    if isinstance(loss, Certificate):
+        return loss.best()
+    if isinstance(loss, Scaled):  # scale invariance: a loss divided by beta needs eta times beta
+        inner = tight_coefficient(loss.loss)
+        return Coefficient(inner.eta * loss.beta, inner.c)
+    name = loss_name(loss)
+    if name == "log":
+        return Coefficient(0.5, 0.5)
+    return Coefficient(1.0, 0.46) if name == "square" else _certified(loss).best()
+
+
+def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
+    """(eta, c(eta)) for an eta of one's own: proved for square, 2η(1-η) for log (Gilardoni 2010), found for others."""
+    if isinstance(loss, Scaled):
+        return Coefficient(eta, coefficient_at(loss.loss, eta / loss.beta).c)
+    if isinstance(loss, Certificate):
+        return Coefficient(eta, loss.c(eta))
+    name = loss_name(loss)
+    known = {"log": c_log, "square": c_square}
+    return Coefficient(eta, known[name](eta) if name in known else _certified(loss).c(eta))
+
+
+def spread(loss: AnyLoss, beta: float | None) -> float:
+    """The largest |lhat|: 1 for square loss, beta/2 for log loss."""
+    if isinstance(loss, Scaled):
+        return spread(loss.loss, beta) / loss.beta
+    if isinstance(loss, Certificate):
+        return loss.scale
+    name = loss_name(loss)
+    if name == "log":
+        if beta is None:
+            raise InvalidInput("beta must be given for log loss here (see beta(predictions)); got none")
+        return number("beta", beta, low=0, high=inf, open_low=True) / 2
+    return 1.0 if name == "square" else _certified(loss).scale
+
+
+def caveat(loss: AnyLoss) -> str:
+    """What must be added to "applies when" for a loss whose constants are not proved."""
+    if isinstance(loss, Scaled):
+        return caveat(loss.loss)
+    if not isinstance(loss, Certificate) and loss_name(loss) != "own":
+        return ""
+    known = loss if isinstance(loss, Certificate) else _certified(loss)
+    span = f"[{known.low:g}, {known.high:g}]"
+    return (
+        f", predictions and means are in {span}, the loss is affine in the reward, and c, found numerically, is right"
+    )
+
+
+@lru_cache(maxsize=32)
+def _certified(loss: Loss | str) -> Certificate:
+    assert not isinstance(loss, str)
+    return certify(loss)
