@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import growth, imports, step
+from benchmarks import growth, imports, simulation, step
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
@@ -14,6 +14,7 @@ PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit")
 PARTS: dict[str, Callable[[], str]] = {
     "step": step.report,
     "growth": lambda: growth.report(HERE / "figures"),
+    "simulation": simulation.report,
     "imports": imports.report,
 }
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Ints
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names, numbered
@@ -36,6 +37,14 @@ class TableExperts(Experts):
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
         n = table.shape[1]
         object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
+
+    @cached_property
+    def favourites(self) -> Ints | None:
+        """The arm that each expert votes for in each context (X, N); None if somebody ties or has no opinion."""
+        arms_first = np.swapaxes(self.table, 1, 2)
+        top = arms_first.max(axis=1, keepdims=True)
+        sole = np.count_nonzero(arms_first == top) == top.size and not np.isnan(top).any()
+        return arms_first.argmax(axis=1).astype(np.int64) if sole else None
 
     def predict(self, state: State, context: Context) -> Array:
         index = np.asarray(context)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,6 @@ class GeneralizedThompsonSampling:
     optimism: float = 0.0
     share: float = 0.0
     _log_prior: Array = field(init=False, repr=False)
-    _kernel: tuple[float, int] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
@@ -73,7 +73,6 @@ class GeneralizedThompsonSampling:
             log_prior = np.log(prior)
         object.__setattr__(self, "prior", prior)
         object.__setattr__(self, "_log_prior", log_prior)
-        object.__setattr__(self, "_kernel", self._fused_loss())
 
     @property
     def moves(self) -> bool:
@@ -83,6 +82,15 @@ class GeneralizedThompsonSampling:
     def arms(self) -> Sequence[str] | None:
         """The arms' names, where the experts know them."""
         return self.experts.arms
+
+    @cached_property
+    def fused(self) -> tuple[float, int] | None:
+        """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
+        scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
+        loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
+        if self.optimism or self.share:
+            return None
+        return (eta, kernels.LOG) if loss is log_loss else (eta, kernels.SQUARE) if loss is square_loss else None
 
     @property
     def orderless(self) -> bool:
@@ -167,9 +175,13 @@ class GeneralizedThompsonSampling:
         return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
     def _gamma(self, state: GtsState, step: Any) -> Real:
+        return self.gamma_at(state.learnt + 1 if step is None else step)
+
+    def gamma_at(self, step: Any) -> Real:
+        """The exploration at this step (or steps)."""
         if isinstance(self.gamma, float):
             return self.gamma
-        gamma = self.gamma(state.learnt + 1 if step is None else step)
+        gamma = self.gamma(step)
         if not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
             raise InvalidInput(f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}")
         return gamma if isinstance(gamma, np.ndarray) and gamma.ndim else float(gamma)
@@ -177,10 +189,10 @@ class GeneralizedThompsonSampling:
     def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
         advice = decision.advice
-        if self._kernel is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
+        if self.fused is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
             compiled = kernels.compiled()
             if compiled is not None and log_weights.ndim == 1 and isinstance(reward, float):
-                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self._kernel)
+                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self.fused)
                 if fused is not None:
                     return fused
         factors = self._factors(decision, reward)
@@ -229,14 +241,6 @@ class GeneralizedThompsonSampling:
             raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
         name = self.experts.names[int(place[-1])]
         raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
-
-    def _fused_loss(self) -> tuple[float, int] | None:
-        """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
-        scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
-        loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
-        if self.optimism or self.share:
-            return None
-        return (eta, kernels.LOG) if loss is log_loss else (eta, kernels.SQUARE) if loss is square_loss else None
 
     def _why_ordered(self) -> str:
         return f"share={self.share}" if self.share else "experts that learn"

@@ -1,0 +1,56 @@
+"""Finite worlds in one compiled call: GTS over a table of experts in a table of means, drawing the same arms."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import kernels
+from oddsmith.arrays import Array, Ints
+from oddsmith.decision import Policy
+from oddsmith.experts.tables import TableExperts
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.worlds.base import World
+from oddsmith.worlds.tables import TableWorld
+
+__all__ = ["Played", "play", "suits"]
+
+
+class Played(NamedTuple):
+    """Regret, arms and rewards (T, runs), and the log weights (runs, N) at the end."""
+
+    regret: Array
+    arms: Ints
+    rewards: Array
+    log_weights: Array
+
+
+def suits(policy: Policy, world: World) -> bool:
+    """Whether the compiled path can do it: plain GTS with log or square loss, tables without ties and sleepers."""
+    if kernels.compiled() is None or not isinstance(world, TableWorld):
+        return False
+    if not isinstance(policy, GeneralizedThompsonSampling) or policy.fused is None:
+        return False
+    if not isinstance(policy.experts, TableExperts) or policy.experts.table.shape[::2] != world.table.shape:
+        return False
+    table = policy.experts.table
+    # predictions of 0 and 1 can refute an expert, which the numpy path looks after
+    return policy.experts.favourites is not None and bool(table.min() > 0 and table.max() < 1)
+
+
+def play(
+    policy: GeneralizedThompsonSampling, world: TableWorld, contexts: Ints, uniforms: Array, *, coins: Array, delay: int
+) -> Played:
+    """All runs: `contexts`, `uniforms` (the draws) and `coins` (Bernoulli rewards) are (T, runs)."""
+    from oddsmith.lab.finite_kernel import play as compiled_play
+
+    steps, runs = contexts.shape
+    table: Any = policy.experts
+    arms_first = np.ascontiguousarray(np.swapaxes(table.table, 1, 2))
+    gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
+    log_weights = policy.init((runs,)).log_weights
+    played = Played(np.empty((steps, runs)), np.empty((steps, runs), np.int64), np.empty((steps, runs)), log_weights)
+    assert policy.fused is not None
+    compiled_play(
+        world.table, arms_first, table.favourites, contexts, (uniforms, coins, gammas), (*policy.fused, delay), played
+    )
+    return played

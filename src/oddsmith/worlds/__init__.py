@@ -1,0 +1,24 @@
+"""Worlds produce contexts and mean rewards, so that regret is exact."""
+
+from oddsmith.worlds.adversarial import AdaptiveAdversary
+from oddsmith.worlds.base import Bernoulli, Beta, History, Noise, World
+from oddsmith.worlds.classification import ClassificationWorld, bundled
+from oddsmith.worlds.drifting import SwitchingWorld
+from oddsmith.worlds.linear import LinearWorld, LogisticWorld
+from oddsmith.worlds.tables import DrawnTruth, TableWorld
+
+__all__ = [
+    "AdaptiveAdversary",
+    "Bernoulli",
+    "Beta",
+    "ClassificationWorld",
+    "DrawnTruth",
+    "History",
+    "LinearWorld",
+    "LogisticWorld",
+    "Noise",
+    "SwitchingWorld",
+    "TableWorld",
+    "World",
+    "bundled",
+]

@@ -1,0 +1,43 @@
+"""AdaptiveAdversary: sees the policy's state and picks the context that hurts most."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.errors import InvalidInput
+from oddsmith.worlds.base import History, World
+from oddsmith.worlds.tables import TableWorld
+
+__all__ = ["AdaptiveAdversary"]
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveAdversary(World):
+    """For every run the context of `world` whose expected regret under the policy's current odds is largest."""
+
+    world: TableWorld
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.world, TableWorld):
+            raise InvalidInput(
+                f"world must be a TableWorld, whose contexts can be tried; got {type(self.world).__name__}"
+            )
+
+    @property
+    def n_arms(self) -> int:
+        return self.world.n_arms
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+        if history is None:
+            return self.world.context(step, runs, rng)
+        table = self.world.table
+        regrets = []
+        for context in range(len(table)):
+            odds = history.policy.odds(history.state, np.full(runs, context), step=step).propensities
+            regrets.append(table[context].max() - odds @ table[context])
+        return np.argmax(np.stack(regrets), axis=0)
+
+    def means(self, step: int, context: Any) -> Array:
+        return self.world.means(step, context)

@@ -1,0 +1,70 @@
+"""The World protocol: where contexts and mean rewards come from, so that regret is exact and never estimated."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from oddsmith.arrays import Array, number
+from oddsmith.decision import Policy, State
+
+__all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
+
+
+class History(NamedTuple):
+    """What an adversary may look at before it chooses the contexts of a step: the policy and its current state."""
+
+    policy: Policy
+    state: State
+
+
+class World(Protocol):
+    """Contexts for `runs` independent runs, and the true mean reward of every arm in them."""
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are."""
+        ...
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+        """The contexts of this step, with a leading axis of `runs`."""
+        ...
+
+    def means(self, step: int, context: Any) -> Array:
+        """The mean reward of every arm (runs, K), in [0, 1]."""
+        ...
+
+
+class Noise(Protocol):
+    """How a reward scatters around its mean."""
+
+    def __call__(self, means: Array, rng: np.random.Generator) -> Array:
+        """Rewards in [0, 1] with these means."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Rewards of 0 and 1.
+
+    >>> Bernoulli()(np.array([0.0, 1.0]), np.random.default_rng(0))
+    array([0., 1.])
+    """
+
+    def __call__(self, means: Array, rng: np.random.Generator) -> Array:
+        return (rng.random(np.shape(means)) < means).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Beta:
+    """Rewards from Beta(s·mean, s·(1-mean)): fractional, the less scattered the larger the strength s."""
+
+    strength: float = 5.0
+
+    def __post_init__(self) -> None:
+        number("strength", self.strength, low=0, high=np.inf, open_low=True)
+
+    def __call__(self, means: Array, rng: np.random.Generator) -> Array:
+        inside = np.clip(means, 1e-12, 1 - 1e-12)
+        drawn = rng.beta(self.strength * inside, self.strength * (1 - inside))
+        return np.where((means > 0) & (means < 1), drawn, means)

@@ -1,0 +1,74 @@
+"""ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right one pays 1."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, finite
+from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.worlds.base import History, World
+
+__all__ = ["ClassificationWorld", "bundled"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationWorld(World):
+    """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled order of its own, again and again.
+
+    The context is the row's features, (runs, d). Rewards are sure: 1 for the right class.
+
+    >>> world = ClassificationWorld(np.eye(3), np.array([0, 1, 1]), seed=0)
+    >>> context = world.context(1, 1, np.random.default_rng(0))
+    >>> context, world.means(1, context)
+    (array([[0., 0., 1.]]), array([[0., 1.]]))
+    """
+
+    X: Array
+    y: Any
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
+        if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
+            raise InvalidInput(
+                f"y must be a class 0 … K-1 for each of the {len(x)} rows; got {y.dtype} of shape {y.shape}"
+            )
+        object.__setattr__(self, "X", x)
+        object.__setattr__(self, "y", y.astype(np.int64))
+
+    @property
+    def n_arms(self) -> int:
+        return int(self.y.max()) + 1
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+        return self.X[self.index(step, runs)]
+
+    def means(self, step: int, context: Any) -> Array:
+        classes = self.y[self.index(step, len(context))]
+        means: Array = (classes[:, None] == np.arange(self.n_arms)).astype(np.float64)
+        return means
+
+    def index(self, step: int, runs: int) -> Any:
+        """The number of the row that each run meets at this step."""
+        epoch, place = divmod(step - 1, len(self.X))
+        return np.array([_order(self.seed, epoch, run, len(self.X))[place] for run in range(runs)])
+
+
+@lru_cache(maxsize=4096)
+def _order(seed: int, epoch: int, run: int, n: int) -> Any:
+    return np.random.default_rng([seed, epoch, run]).permutation(n)
+
+
+def bundled(name: str, seed: int = 0) -> ClassificationWorld:
+    """A data set that scikit-learn ships: breast_cancer, digits, iris or wine."""
+    names = ("breast_cancer", "digits", "iris", "wine")
+    if name not in names:
+        raise InvalidInput(f"name must be one of {', '.join(names)}; got {name!r}")
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise MissingExtra(f"bundled data need the extra oddsmith[models]; {error}") from error
+    found = getattr(datasets, f"load_{name}")()
+    return ClassificationWorld(found.data, found.target, seed)

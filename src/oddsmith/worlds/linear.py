@@ -1,0 +1,69 @@
+"""LinearWorld and LogisticWorld: features of every arm, and a parameter that is the truth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, finite, number
+from oddsmith.errors import InvalidInput
+from oddsmith.worlds.base import History, World
+
+__all__ = ["LinearWorld", "LogisticWorld"]
+
+
+def _features(runs: int, n_arms: int, dim: int, rng: np.random.Generator) -> Array:
+    """Directions of norm 1, uniform on the sphere (runs, K, d)."""
+    drawn = rng.standard_normal((runs, n_arms, dim))
+    directions: Array = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+    return directions
+
+
+def _check_arms(n_arms: object) -> None:
+    if isinstance(n_arms, bool) or not isinstance(n_arms, int) or n_arms < 1:
+        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticWorld(World):
+    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, anew at every step.
+
+    >>> world = LogisticWorld(np.array([3.0, 0.0]), n_arms=2)
+    >>> world.means(1, np.array([[[1.0, 0.0], [0.0, 1.0]]])).round(3)
+    array([[0.953, 0.5  ]])
+    """
+
+    theta: Array
+    n_arms: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", finite("theta", self.theta, ndim=1))
+        _check_arms(self.n_arms)
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+        return _features(runs, self.n_arms, len(self.theta), rng)
+
+    def means(self, step: int, context: Any) -> Array:
+        means: Array = 1 / (1 + np.exp(-(context @ self.theta)))
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class LinearWorld(World):
+    """mean = 1/2 + θ·φ for features φ of norm 1; ‖θ‖ is at most 1/2, so that means are in [0, 1]."""
+
+    theta: Array
+    n_arms: int = 2
+
+    def __post_init__(self) -> None:
+        theta = finite("theta", self.theta, ndim=1)
+        number("the norm of theta", float(np.linalg.norm(theta)), low=0, high=0.5)
+        object.__setattr__(self, "theta", theta)
+        _check_arms(self.n_arms)
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+        return _features(runs, self.n_arms, len(self.theta), rng)
+
+    def means(self, step: int, context: Any) -> Array:
+        means: Array = np.clip(0.5 + context @ self.theta, 0.0, 1.0)
+        return means

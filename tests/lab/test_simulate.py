@@ -1,0 +1,165 @@
+"""Simulated means against exact enumerations and the exact chain; streams, delays, traces."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith import kernels, worlds
+from oddsmith.lab import finite, simulate
+from paper.reference import LOSSES, VECTORS, experts_of, floats, rational
+
+
+def table_of(name: str) -> Any:
+    tables = experts_of(name)
+    return np.stack([tables["x0"], tables["x1"]])
+
+
+@pytest.mark.parametrize("case", VECTORS["exact_enumeration"], ids=lambda case: str(case["name"]))
+def test_agrees_with_the_exact_enumeration(case: Any, any_kernels: str) -> None:
+    """20,000 runs; a mean beyond 4 standard errors has probability 6e-5, and the seed is fixed."""
+    table = table_of("square_paper")
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(table),
+        LOSSES[case["loss"]],
+        eta=rational(case["eta"]),
+        gamma=rational(case["gamma"]),
+        prior=floats(case["prior"]),
+    )
+    sequence = [int(name[1]) for name in case["contexts"]]
+    run = simulate(policy, worlds.TableWorld(table[:, 0], sequence=sequence), steps=5, runs=20_000, seed=1)
+    mean, error = run.mean()
+    assert abs(mean - rational(case["expected_pseudo_regret"])) <= 4 * error
+
+
+@pytest.mark.parametrize("case", VECTORS["pessimistic_chain"], ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}")
+def test_agrees_with_the_exact_chain(case: Any) -> None:
+    table = np.array([[[0.5, 0.9], [0.5, 0.1]]])
+    p1 = rational(case["p1"])
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(table), od.log_loss, eta=rational(case["eta"]), prior=[p1, 1 - p1]
+    )
+    run = simulate(policy, worlds.TableWorld(table[:, 0]), steps=int(case["T"]), runs=20_000, seed=2)
+    mean, error = run.mean()
+    assert abs(mean - rational(case["expected_pseudo_regret"])) <= 4 * error
+
+
+def instance() -> tuple[Any, worlds.TableWorld]:
+    table = np.clip(np.random.default_rng(7).beta(2, 2, (10, 32, 3)), 0.05, 0.95)
+    return table, worlds.TableWorld(table[:, 0])
+
+
+@pytest.mark.parametrize("loss", [od.log_loss, od.square_loss, od.scaled(od.log_loss, 2.0)])
+@pytest.mark.parametrize("delay", [0, 7, 500])
+def test_the_compiled_path_draws_the_same_arms(loss: Any, delay: int) -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), loss, gamma=od.PowerSchedule(0.5))
+    runs = {}
+    for choice in ("numpy", "numba"):
+        kernels.use(choice)
+        runs[choice] = simulate(policy, world, steps=300, runs=20, seed=6, delay=delay)
+    kernels.use("auto")
+    slow, fast = runs["numpy"], runs["numba"]
+    np.testing.assert_array_equal(slow.arms, fast.arms)
+    np.testing.assert_array_equal(slow.rewards, fast.rewards)
+    np.testing.assert_allclose(slow.regret, fast.regret, atol=1e-12)
+    np.testing.assert_allclose(slow.state.log_weights, fast.state.log_weights, atol=1e-9)
+    assert slow.state.learnt == fast.state.learnt
+
+
+def test_what_the_compiled_path_does_not_know_goes_step_by_step() -> None:
+    table, world = instance()
+    tied = table.copy()
+    tied[0, 1] = 0.5
+    kernels.use("numba")
+    plain = od.GeneralizedThompsonSampling(od.TableExperts(table))
+    assert finite.suits(plain, world)
+    for policy in (
+        od.GeneralizedThompsonSampling(od.TableExperts(tied)),
+        od.GeneralizedThompsonSampling(od.TableExperts(table), share=0.1),
+        od.GeneralizedThompsonSampling(od.TableExperts(table), zero),
+        od.Bounded(plain, floors=0.01),
+    ):
+        assert not finite.suits(policy, world)
+        assert simulate(policy, world, steps=5, runs=2).regret.shape == (5, 2)
+    kernels.use("auto")
+
+
+def zero(prediction: Any, reward: Any) -> Any:
+    return prediction * 0
+
+
+def test_contexts_do_not_depend_on_the_policy() -> None:
+    table, world = instance()
+    runs = [
+        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=g), world, steps=30, runs=4, seed=5)
+        for g in (0.0, 0.9)
+    ]
+    np.testing.assert_array_equal(runs[0].contexts, runs[1].contexts)
+    assert not np.array_equal(runs[0].arms, runs[1].arms)
+
+
+def test_delay_costs_and_the_last_rewards_are_still_on_their_way() -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.05)
+    totals = []
+    for delay in (0, 50, 500):
+        run = simulate(policy, world, steps=600, runs=40, seed=3, delay=delay)
+        assert run.state.learnt == 600 - delay
+        totals.append(run.total.mean())
+    assert totals == sorted(totals)
+
+
+def test_regret_to_the_best_expert_is_regret_when_one_is_true() -> None:
+    table, world = instance()
+    experts = od.TableExperts(table)
+    run = simulate(od.GeneralizedThompsonSampling(experts, gamma=0.1), world, steps=100, runs=6, seed=1)
+    np.testing.assert_allclose(run.regret_to(experts, world), run.total, atol=1e-9)
+    others = od.TableExperts(table[:, 1:])
+    assert (run.regret_to(others, world) < run.total).all()
+
+
+def test_bayes_regret_grows_with_the_surprise_of_the_prior() -> None:
+    """The truth is drawn from p*; a prior with more cross entropy to it costs more, and less than its bound."""
+    table = np.clip(np.random.default_rng(7).beta(2, 2, (10, 8, 3)), 0.05, 0.95)
+    truth = np.array([0.6, 0.2, 0.1, 0.02, 0.02, 0.02, 0.02, 0.02])
+    world, steps, means = worlds.DrawnTruth(table, prior=truth, seed=1), 1500, []
+    for used in (truth, np.full(8, 1 / 8), truth[::-1]):
+        policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.02, prior=used)
+        mean, error = simulate(policy, world, steps=steps, runs=200, seed=2).mean()
+        bound = od.theory.bayes_regret_bound(truth, used, loss="log", n_arms=3, steps=steps, gamma=0.02).bound
+        assert mean + 4 * error < bound
+        means.append(mean)
+    assert means == sorted(means)
+
+
+def test_traces_are_what_the_policy_says() -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.05)
+    run = simulate(policy, world, steps=50, runs=3, trace=("posterior", "entropy", "odds"))
+    assert run.traces["posterior"].shape == (50, 3, 32)
+    np.testing.assert_allclose(run.traces["entropy"][0], np.log(32))
+    np.testing.assert_allclose(run.traces["odds"].sum(axis=-1), 1)
+    assert (run.traces["entropy"][-1] < np.log(32)).all()
+
+
+def test_bernoulli_is_noisier_than_beta() -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), od.square_loss, eta=1.0, gamma=0.02)
+    coin, soft = (
+        simulate(policy, world, steps=400, runs=200, seed=4, noise=noise).total.mean()
+        for noise in (worlds.Bernoulli(), worlds.Beta(5.0))
+    )
+    assert soft < coin
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"steps": 0}, "steps must be"), ({"runs": -1}, "runs must be"), ({"trace": ("luck",)}, "trace must be of")],
+)
+def test_wrong_settings(wrong: Any, message: str) -> None:
+    table, world = instance()
+    settings: Any = {"steps": 10, "runs": 2} | wrong
+    with pytest.raises(od.InvalidInput, match=message):
+        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table)), world, **settings)
