@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from oddsmith.compiled import _reweigh
+from oddsmith.compiled import _mix, _reweigh, pick
 from oddsmith.vectormath import exp
 
 __all__ = ["play"]
@@ -20,12 +20,13 @@ def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, setting
     steps, runs = contexts.shape
     n_arms, n_experts = advice.shape[1], advice.shape[2]
     odds, weight, heavier = np.empty(n_arms), np.empty(n_experts), np.empty(n_experts)
+    everything = np.ones(n_arms, np.bool_)
     for run in range(runs):
         log_weights = all_weights[run]
         for t in range(steps):
             x = contexts[t, run]
-            _odds(log_weights, votes[x], gammas[t], weight, odds)
-            arm = _draw(odds, uniforms[t, run])
+            _odds(log_weights, votes[x], gammas[t], weight, everything, odds)
+            arm = pick(odds, uniforms[t, run])
             best, expected = means[x, 0], 0.0
             for k in range(n_arms):
                 best = max(best, means[x, k])
@@ -40,30 +41,11 @@ def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, setting
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _odds(log_weights: Any, votes: Any, gamma: float, weight: Any, odds: Any) -> None:
+def _odds(log_weights: Any, votes: Any, gamma: float, weight: Any, everything: Any, odds: Any) -> None:
     """(1-γ) Σ w [vote = a] / Σ w + γ/K."""
     for i in range(weight.size):
         weight[i] = exp(log_weights[i])
     odds[:] = 0.0
     for i in range(weight.size):
         odds[votes[i]] += weight[i]
-    total = 0.0
-    for k in range(odds.size):
-        total += odds[k]
-    for k in range(odds.size):
-        odds[k] = (1.0 - gamma) * (odds[k] / total) + gamma / odds.size
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _draw(odds: Any, uniform: float) -> int:
-    """The first arm whose cumulative odds exceed uniform · total, as `decision.pick`."""
-    total = 0.0
-    for k in range(odds.size):
-        total += odds[k]
-    threshold, reached, last = uniform * total, 0.0, 0
-    for k in range(odds.size):
-        reached += odds[k]
-        if reached > threshold:
-            return k
-        last = k if odds[k] > 0.0 else last
-    return last
+    _mix(gamma, everything, odds)
