@@ -23,6 +23,17 @@ def test_the_issue_s_example_in_a_process_of_its_own() -> None:
     assert set(found["terms"]) == {"learning", "exploration"}
 
 
+def test_a_reader_that_stops_early_sees_no_traceback() -> None:
+    command = [sys.executable, "-m", "oddsmith.cli.main", *BOUND, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()  # before anything is printed
+        error = running.stderr.read()
+    assert error == ""
+    assert running.returncode == 0
+
+
 def test_a_table_for_people(capsys: Any) -> None:
     assert main([*BOUND, "0.1"]) == 0
     printed = capsys.readouterr().out

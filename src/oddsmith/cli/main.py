@@ -1,6 +1,7 @@
 """`oddsmith COMMAND …`: errors are one line, and exit with 2."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -23,10 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     theory.add_commands(commands)
     parsed = parser.parse_args(arguments)
     try:
-        print(parsed.run(parsed))
+        print(parsed.run(parsed), flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader (head, less) has seen enough; what is left unwritten must not raise at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
