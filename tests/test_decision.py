@@ -86,6 +86,17 @@ def test_an_arm_without_odds_is_never_picked(any_kernels: str, uniform: float) -
     assert odds[pick(odds[None], np.array([uniform]))[0]] > 0
 
 
+def test_a_uniform_of_exactly_1_means_the_last_arm_with_odds(any_kernels: str) -> None:
+    """Below 1 the product with the total never rounds up to it: half a unit in the last place is always missing."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        odds = np.concatenate([[0.0], rng.dirichlet(np.ones(4)), [0.0]]) * (1 + 1e-15 * rng.random())
+        total = float(np.cumsum(odds)[-1])
+        assert float(np.nextafter(1.0, 0.0)) * total < total
+        assert pick(odds, 1.0) == 4
+        assert pick(odds[None], np.array([1.0]))[0] == 4
+
+
 def test_stacked_and_back() -> None:
     rng = np.random.default_rng(0)
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b")), gamma=0.2)

@@ -185,7 +185,7 @@ def pick(propensities: Array, uniform: Real) -> Any:
     cumulative = np.add.accumulate(propensities, axis=-1)
     total = cumulative[..., -1:]
     beyond = cumulative > np.asarray(uniform)[..., None] * total
-    beyond |= cumulative == total  # uniform · total may round up to the total: the last arm with odds is meant
+    beyond |= cumulative == total  # a uniform of exactly 1 means the last arm with odds
     arms = beyond.argmax(axis=-1)
     return int(arms) if arms.ndim == 0 else arms
 
