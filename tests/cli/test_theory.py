@@ -13,7 +13,7 @@ from oddsmith.cli.main import main
 BOUND = ["bound", "--loss", "square", "--arms", "5", "--steps", "10000", "--prior", "0.01"]
 
 
-def test_the_issue_s_example_in_a_process_of_its_own() -> None:
+def test_the_documented_example_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "oddsmith.cli.main", *BOUND, "--constants", "paper", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
