@@ -13,10 +13,10 @@ from numba import njit
 from oddsmith.arrays import Array, Bools
 from oddsmith.kernels import SQUARE
 from oddsmith.vectormath import exp, exp_ratio, log, log1p
+from oddsmith.weights import FAINT
 
 __all__ = ["logistic", "pick", "poll_logistic", "reweigh", "vote"]
 
-FAINT = 1e-290  # as in weights: below it the numpy path takes over
 _STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache
 
 

@@ -127,7 +127,8 @@ def _certify(asked: argparse.Namespace) -> str:
         record |= {"kappa2": [found.kappa2_lower, found.kappa2_upper], "w_min": found.w_min, "scale": found.scale}
         record["critical_eta"] = found.critical_eta()
         if record["critical_eta"] > 0:
-            record |= {"best_eta": found.best().eta, "c": found.best().c}
+            best = found.best()
+            record |= {"best_eta": best.eta, "c": best.c}
     if asked.json:
         return _json(record)
     if broken is not None:

@@ -91,7 +91,7 @@ class ModelExperts(Experts):
             return (context, (len(context),)) if hasattr(context, "columns") else (_frame([context]), ())
         if self.arm_features is None and hasattr(context, "to_frame"):  # a row of a data frame
             return context.to_frame().T.infer_objects(), ()
-        features = as_features(context)
+        features = _as_features(context)
         n_arms = len(self.arms)
         if self.arm_features is None:
             return features.reshape(-1, features.shape[-1]), features.shape[:-1]
@@ -149,7 +149,7 @@ class ModelExperts(Experts):
         return each if isinstance(model, Sequence) else model
 
 
-def as_features(context: Context) -> Array:
+def _as_features(context: Context) -> Array:
     """A context, or a batch of them, as an array of at least one axis."""
     features = np.atleast_1d(np.asarray(context))
     if features.dtype == object:
