@@ -1,5 +1,8 @@
 """The lab: worlds with known truth, exact regret."""
 
-from oddsmith.lab.simulate import Run, simulate
+from oddsmith.lab.bayes import BayesRegret, bayes_regret
+from oddsmith.lab.delays import GeometricDelay
+from oddsmith.lab.run import Run
+from oddsmith.lab.simulate import simulate
 
-__all__ = ["Run", "simulate"]
+__all__ = ["BayesRegret", "GeometricDelay", "Run", "bayes_regret", "simulate"]

@@ -8,6 +8,7 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
 from oddsmith.decision import Policy
 from oddsmith.experts.tables import TableExperts
+from oddsmith.lab.delays import Arrivals
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.worlds.base import World
 from oddsmith.worlds.tables import TableWorld
@@ -38,9 +39,14 @@ def suits(policy: Policy, world: World) -> bool:
 
 
 def play(
-    policy: GeneralizedThompsonSampling, world: TableWorld, contexts: Ints, uniforms: Array, *, coins: Array, delay: int
+    policy: GeneralizedThompsonSampling,
+    world: TableWorld,
+    contexts: Ints,
+    *,
+    chance: tuple[Array, Array],
+    due: Arrivals,
 ) -> Played:
-    """All runs: `contexts`, `uniforms` (the draws) and `coins` (Bernoulli rewards) are (T, runs)."""
+    """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins, are (T, runs)."""
     from oddsmith.lab.finite_kernel import play as compiled_play
 
     steps, runs = contexts.shape
@@ -50,7 +56,5 @@ def play(
     log_weights = policy.init((runs,)).log_weights
     played = Played(np.empty((steps, runs)), np.empty((steps, runs), np.int64), np.empty((steps, runs)), log_weights)
     assert policy.fused is not None
-    compiled_play(
-        world.table, arms_first, table.favourites, contexts, (uniforms, coins, gammas), (*policy.fused, delay), played
-    )
+    compiled_play(world.table, arms_first, table.favourites, contexts, (*chance, gammas, *due), policy.fused, played)
     return played

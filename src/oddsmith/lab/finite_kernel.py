@@ -14,8 +14,8 @@ __all__ = ["play"]
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, settings: Any, played: Any) -> None:
     """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K, N), votes (X, N)."""
-    uniforms, coins, gammas = given
-    eta, loss, delay = settings
+    uniforms, coins, gammas, order, arrived = given
+    eta, loss = settings
     regret, arms, rewards, all_weights = played
     steps, runs = contexts.shape
     n_arms, n_experts = advice.shape[1], advice.shape[2]
@@ -34,8 +34,8 @@ def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, setting
             regret[t, run] = best - expected
             arms[t, run] = arm
             rewards[t, run] = 1.0 if coins[t, run] < means[x, arm] else 0.0
-            if t >= delay:
-                s = t - delay
+            for learnt in range(arrived[t - 1] if t > 0 else 0, arrived[t]):
+                s = order[learnt]
                 _reweigh(log_weights, advice[contexts[s, run], arms[s, run]], rewards[s, run], eta, loss, heavier)
                 log_weights[:] = heavier
 

@@ -33,11 +33,10 @@ class AdaptiveAdversary(World):
         if history is None:
             return self.world.context(step, runs, rng)
         table = self.world.table
-        regrets = []
-        for context in range(len(table)):
-            odds = history.policy.odds(history.state, np.full(runs, context), step=step).propensities
-            regrets.append(table[context].max() - odds @ table[context])
-        return np.argmax(np.stack(regrets), axis=0)
+        everywhere = np.broadcast_to(np.arange(len(table))[:, None], (len(table), runs))
+        odds = history.policy.odds(history.state, everywhere, step=step).propensities
+        regrets = table.max(axis=-1)[:, None] - (odds * table[:, None, :]).sum(axis=-1)
+        return np.argmax(regrets, axis=0)
 
     def means(self, step: int, context: Any) -> Array:
         return self.world.means(step, context)

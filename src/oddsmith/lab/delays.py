@@ -1,0 +1,65 @@
+"""When rewards arrive: a fixed number of steps late, or a random one."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from oddsmith.arrays import Ints, number
+from oddsmith.errors import InvalidInput
+
+__all__ = ["Arrivals", "Delay", "GeometricDelay", "arrivals"]
+
+
+class Delay(Protocol):
+    """How late the reward of each step is."""
+
+    def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
+        """Whole numbers of steps (T,), 0 for a reward that is there before the next decision."""
+        ...
+
+
+@dataclass(frozen=True)
+class GeometricDelay:
+    """Random delays 0, 1, 2, … with this mean: at every step a waiting reward arrives with the same probability.
+
+    >>> GeometricDelay(0)(3, np.random.default_rng(0))
+    array([0, 0, 0])
+    """
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        number("mean", self.mean, low=0, high=1e12)
+
+    def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
+        late: Ints = rng.geometric(1 / (1 + self.mean), steps) - 1
+        return late
+
+
+class Arrivals(NamedTuple):
+    """Decisions 0 … T-1 in the order in which their rewards arrive, and how many have arrived after each step."""
+
+    order: Ints
+    arrived: Ints
+
+
+def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arrivals:
+    """Who is learnt when; rewards that arrive at the same step are learnt in the order of their decisions.
+
+    >>> arrivals(1, 3, np.random.default_rng(0))
+    Arrivals(order=array([0, 1]), arrived=array([0, 1, 2]))
+    """
+    late = np.asarray(delay(steps, rng) if callable(delay) else np.full(steps, _whole(delay)))
+    if late.shape != (steps,) or late.dtype.kind not in "iu" or late.min() < 0:
+        raise InvalidInput(f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}")
+    at = np.arange(steps) + late
+    order: Ints = np.argsort(at, kind="stable")[: int((at < steps).sum())]
+    arrived: Ints = np.cumsum(np.bincount(at[at < steps], minlength=steps))
+    return Arrivals(order, arrived)
+
+
+def _whole(delay: Any) -> int:
+    if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or delay < 0:
+        raise InvalidInput(f"delay must be a whole number of at least 0, or a random delay; got {delay!r}")
+    return int(delay)

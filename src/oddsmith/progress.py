@@ -1,0 +1,43 @@
+"""Progress on a terminal: how far, how long, how much longer; silent where nobody watches."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TextIO, TypeVar
+
+__all__ = ["progress"]
+
+_Item = TypeVar("_Item")
+_WIDTH = 24
+_PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
+
+
+def progress(items: Iterable[_Item], total: int, what: str, stream: TextIO | None = None) -> Iterator[_Item]:
+    """The items, with a bar on `stream` (standard error) if it is a terminal and the work takes more than a moment.
+
+    >>> list(progress(range(3), 3, "counting"))
+    [0, 1, 2]
+    """
+    out = sys.stderr if stream is None else stream
+    if not out.isatty():
+        yield from items
+        return
+    start = shown = time.monotonic()
+    done = 0
+    try:
+        for done, item in enumerate(items, start=1):
+            yield item
+            now = time.monotonic()
+            if now - start > _PATIENCE and now - shown > 0.1:
+                shown = now
+                print(f"\r{_line(what, done, total, now - start)}", end="", file=out, flush=True)
+    finally:
+        if shown > start:
+            print(f"\r{_line(what, done, total, time.monotonic() - start)}", file=out, flush=True)
+
+
+def _line(what: str, done: int, total: int, seconds: float) -> str:
+    filled = _WIDTH * done // max(total, 1)
+    left = seconds / max(done, 1) * (total - done)
+    bar = "█" * filled + "·" * (_WIDTH - filled)
+    return f"{what} {bar} {done:,} of {total:,}, {seconds:.0f} s, {left:.0f} s to go "

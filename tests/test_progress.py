@@ -1,0 +1,45 @@
+"""The bar: on a terminal only, and only for work that takes a while."""
+
+import io
+
+import pytest
+
+from oddsmith.progress import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress(range(5), 5, "steps")) == list(range(5))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_short_work_is_silent_on_a_terminal_too() -> None:
+    screen = Terminal()
+    assert list(progress("abc", 3, "letters", screen)) == ["a", "b", "c"]
+    assert screen.getvalue() == ""
+
+
+def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("oddsmith.progress.time.monotonic", lambda: float(next(clock)))
+    screen = Terminal()
+    list(progress(range(4), 4, "cells", screen))
+    shown = screen.getvalue()
+    assert "1 of 4" in shown
+    assert shown.endswith("4 of 4, 5 s, 0 s to go \n")
+    assert shown.count("\n") == 1
+
+
+def test_an_interrupted_bar_ends_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("oddsmith.progress.time.monotonic", lambda: float(next(clock)))
+    screen = Terminal()
+    bar = progress(range(9), 9, "cells", screen)
+    next(bar)
+    next(bar)
+    bar.close()  # type: ignore[attr-defined]
+    assert screen.getvalue().endswith("\n")
