@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench docs format clean
+.PHONY: demo test check bench soak docs format clean
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out demo
@@ -19,6 +19,9 @@ check: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.run
+
+soak: .venv/soak
+	$(BIN)/python -m pytest -m soak -rs
 
 docs: .venv/docs
 	$(BIN)/mkdocs build --strict
@@ -43,6 +46,10 @@ clean:
 
 .venv/bench: .venv/dev requirements/bench.txt
 	$(PIP) -r requirements/bench.txt
+	@touch $@
+
+.venv/soak: .venv/dev requirements/soak.txt
+	$(PIP) -r requirements/soak.txt || echo "some engines could not be installed; their tests are skipped by name"
 	@touch $@
 
 .venv/docs: .venv/dev requirements/docs.txt

@@ -45,7 +45,7 @@ def test_an_adversary_picks_what_hurts_most() -> None:
 
 
 def test_classification_goes_through_every_row_once_per_epoch() -> None:
-    world = worlds.bundled("iris", seed=3)
+    world = worlds.dataset("iris", seed=3)
     seen = np.array([world.index(step, 2) for step in range(1, 151)])
     assert sorted(seen[:, 0].tolist()) == sorted(seen[:, 1].tolist()) == list(range(150))
     assert seen[:, 0].tolist() != seen[:, 1].tolist()
@@ -76,7 +76,7 @@ def test_noise_keeps_the_mean(noise: worlds.Noise) -> None:
         (lambda: worlds.SwitchingWorld([worlds.TableWorld(TABLE)] * 3, until=[5, 5]), "must increase"),
         (lambda: worlds.AdaptiveAdversary(worlds.LogisticWorld(np.ones(2))), "must be a TableWorld"),  # type: ignore[arg-type]
         (lambda: worlds.ClassificationWorld(np.ones((3, 2)), np.array([0.5, 1, 2])), "y must be a class"),
-        (lambda: worlds.bundled("mnist"), "name must be one of"),
+        (lambda: worlds.dataset("mnist"), "data must be one of"),
         (lambda: worlds.Beta(0), "strength must be"),
     ],
 )

@@ -2,7 +2,8 @@
 
 from oddsmith.worlds.adversarial import AdaptiveAdversary
 from oddsmith.worlds.base import Bernoulli, Beta, History, Noise, World
-from oddsmith.worlds.classification import ClassificationWorld, bundled
+from oddsmith.worlds.classification import ClassificationWorld
+from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.linear import LinearWorld, LogisticWorld
 from oddsmith.worlds.tables import DrawnTruth, TableWorld
@@ -20,5 +21,5 @@ __all__ = [
     "SwitchingWorld",
     "TableWorld",
     "World",
-    "bundled",
+    "dataset",
 ]

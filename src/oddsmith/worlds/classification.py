@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, finite
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput
 from oddsmith.worlds.base import History, World
 
-__all__ = ["ClassificationWorld", "bundled"]
+__all__ = ["ClassificationWorld"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +59,3 @@ class ClassificationWorld(World):
 @lru_cache(maxsize=4096)
 def _order(seed: int, epoch: int, run: int, n: int) -> Any:
     return np.random.default_rng([seed, epoch, run]).permutation(n)
-
-
-def bundled(name: str, seed: int = 0) -> ClassificationWorld:
-    """A data set that scikit-learn ships: breast_cancer, digits, iris or wine."""
-    names = ("breast_cancer", "digits", "iris", "wine")
-    if name not in names:
-        raise InvalidInput(f"name must be one of {', '.join(names)}; got {name!r}")
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise MissingExtra(f"bundled data need the extra oddsmith[models]; {error}") from error
-    found = getattr(datasets, f"load_{name}")()
-    return ClassificationWorld(found.data, found.target, seed)

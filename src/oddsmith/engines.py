@@ -1,0 +1,124 @@
+"""One map over many machines: in this process, local processes, Dask, Ray or Spark, all through joblib.
+
+Dask uses the current client, else the scheduler its configuration names, else a local cluster; Ray and Spark go where
+their own configuration points. Every call runs with one thread of linear algebra, so that results do not depend on
+the engine or on the number of workers.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, TypeVar
+
+from oddsmith.errors import InvalidInput, MissingExtra
+
+__all__ = ["ENGINES", "each"]
+
+ENGINES = ("serial", "local", "dask", "ray", "spark")
+_STREAM = ("local", "dask")  # whose joblib backends give back each result as it finishes
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def each(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], *, engine: str = "local", workers: int | None = None
+) -> Iterator[tuple[int, _Result]]:
+    """(i, function(items[i])) as they finish; `workers` is the number of processes (None: all cores).
+
+    >>> sorted(each(abs, [-2, 3], engine="serial"))
+    [(0, 2), (1, 3)]
+    """
+    if engine not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise InvalidInput(f"workers must be a whole number of at least 1; got {workers!r}")
+    if engine == "serial":
+        yield from (_numbered(function, i, item) for i, item in enumerate(items))
+        return
+    try:
+        yield from _parallel(function, items, engine, workers)
+    except ImportError as error:
+        extra = "lab" if engine == "local" else engine
+        raise MissingExtra(f"engine {engine!r} needs the extra oddsmith[{extra}]; {error}") from error
+
+
+def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item) -> tuple[int, _Result]:
+    """The item's place and result, computed with one thread of linear algebra."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return i, function(item)
+
+
+def _parallel(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], engine: str, workers: int | None
+) -> Iterator[tuple[int, _Result]]:
+    import joblib
+
+    tasks = [joblib.delayed(_numbered)(function, i, item) for i, item in enumerate(items)]
+    with ExitStack() as opened:
+        _enter(engine, workers, opened)
+        settings: Any = {"n_jobs": workers or -1, "batch_size": 1}
+        if engine in _STREAM:
+            yield from joblib.Parallel(return_as="generator_unordered", **settings)(tasks)
+            return
+        size = 4 * (workers or joblib.cpu_count())  # the others hand over some results at a time
+        for start in range(0, len(tasks), size):
+            yield from joblib.Parallel(**settings)(tasks[start : start + size])
+
+
+def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
+    """Make the engine joblib's backend, and open what it needs, for as long as `opened` is."""
+    import joblib
+
+    if engine == "dask":
+        opened.enter_context(_dask_client(workers))
+    elif engine == "ray":
+        _start_ray(workers, opened)
+    elif engine == "spark":
+        from joblibspark import register_spark
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # local workers find the same packages
+        register_spark()
+    backend = "loky" if engine == "local" else engine
+    opened.enter_context(joblib.parallel_config(backend=backend))
+
+
+def _dask_client(workers: int | None) -> AbstractContextManager[Any]:
+    """The current client; else one for the configured scheduler; else one for a cluster of local processes."""
+    from contextlib import nullcontext
+
+    import dask
+    from distributed import Client, LocalCluster, get_client
+
+    try:
+        return nullcontext(get_client())
+    except ValueError:
+        pass
+    if dask.config.get("scheduler-address", None):
+        return Client()  # type: ignore[no-any-return]
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    return _Closing(cluster, Client(cluster))
+
+
+class _Closing(AbstractContextManager[Any]):
+    """Closes the client, then the cluster that was started for it."""
+
+    def __init__(self, cluster: Any, client: Any) -> None:
+        self.cluster, self.client = cluster, client
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.cluster.close()
+
+
+def _start_ray(workers: int | None, opened: ExitStack) -> None:
+    import ray
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    if not ray.is_initialized():
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        opened.callback(ray.shutdown)

@@ -1,0 +1,152 @@
+"""sweep: policies x worlds x seeds on any engine; every finished cell is kept, so that a sweep can be resumed."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.decision import Policy
+from oddsmith.engines import each
+from oddsmith.errors import InvalidInput, MissingExtra, NoVersion
+from oddsmith.fingerprint import describe, unversioned
+from oddsmith.lab.simulate import simulate
+from oddsmith.progress import progress
+from oddsmith.worlds.base import Noise, World
+
+__all__ = ["Cell", "grid", "sweep"]
+
+_POINTS = 25  # steps of each run that are written down, from 1 to the last, evenly on a log scale
+_ORDER = ("world", "policy", "seed", "run", "step")
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One policy in one world with one seed, under names for the table."""
+
+    policy: str
+    world: str
+    seed: int
+    plays: Policy
+    where: World
+    steps: int
+    runs: int = 1
+    delay: Any = 0
+    noise: Noise | None = None
+
+    def key(self) -> str:
+        """A hash of everything the result depends on."""
+        if unversioned(self.plays):
+            raise NoVersion(f"policy {self.policy!r} must tell its models apart; give ModelExperts a version")
+        described = [version("oddsmith"), *(describe(getattr(self, field.name)) for field in fields(self))]
+        return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def grid(
+    policies: Mapping[str, Policy],
+    worlds: Mapping[str, World],
+    *,
+    seeds: Iterable[int] = (0,),
+    steps: int,
+    runs: int = 1,
+    delay: Any = 0,
+    noise: Noise | None = None,
+) -> list[Cell]:
+    """All combinations of policies, worlds and seeds."""
+    return [
+        Cell(policy, world, int(seed), plays, where, steps, runs, delay, noise)
+        for world, where in worlds.items()
+        for policy, plays in policies.items()
+        for seed in seeds
+    ]
+
+
+def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", workers: int | None = None) -> Any:
+    """The table of all cells (a `pyarrow.Table`), also written to out/table.parquet.
+
+    One row for each run and each of some 25 steps: policy, world, seed, run, step, and the regret and reward so far.
+    Every finished cell is a file in out/cells, named by a hash of its settings: started again, a sweep does only what
+    is missing. The rows are sorted, and the same whatever the engine and the number of workers.
+    """
+    found = list(cells)
+    if not found:
+        raise InvalidInput("cells must not be empty; got 0 of them")
+    keys = [cell.key() for cell in found]
+    if twice := [f"{c.policy} in {c.world}" for c, key in zip(found, keys, strict=True) if keys.count(key) > 1]:
+        raise InvalidInput(f"cells must differ; got {twice[0]} twice with the same settings")
+    folder = Path(out) / "cells"
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {i: table for i, key in enumerate(keys) if (table := _finished(folder / f"{key}.parquet")) is not None}
+    missing = [i for i in range(len(found)) if i not in tables]
+    results = each(play, [found[i] for i in missing], engine=engine, workers=workers)
+    for place, columns in progress(results, len(missing), "cells"):
+        table = _arrow().table(columns)
+        _write(table, folder / f"{keys[missing[place]]}.parquet")
+        tables[missing[place]] = table
+    whole = _arrow().concat_tables([tables[i] for i in range(len(found))])
+    whole = whole.sort_by([(name, "ascending") for name in _ORDER])
+    _write(whole, Path(out) / "table.parquet")
+    return whole
+
+
+def play(cell: Cell) -> dict[str, Any]:
+    """The columns of one cell: regret and reward so far of each run at some steps."""
+    run = simulate(
+        cell.plays,
+        cell.where,
+        steps=cell.steps,
+        runs=cell.runs,
+        seed=cell.seed,
+        delay=cell.delay,
+        noise=cell.noise,
+    )
+    at = np.unique(np.geomspace(1, cell.steps, _POINTS).round().astype(np.int64))
+    regret, reward = (np.cumsum(values, axis=0)[at - 1].T.ravel() for values in (run.regret, run.rewards))
+    rows = regret.size
+    return {
+        "world": [cell.world] * rows,
+        "policy": [cell.policy] * rows,
+        "seed": np.full(rows, cell.seed),
+        "run": np.repeat(np.arange(cell.runs), len(at)),
+        "step": np.tile(at, cell.runs),
+        "regret": regret,
+        "reward": reward,
+    }
+
+
+def _finished(path: Path) -> Any:
+    """The table of a cell that was finished earlier, or None."""
+    try:
+        return _parquet().read_table(path)
+    except (OSError, ValueError):  # absent, or no whole file: done again
+        return None
+
+
+def _write(table: Any, path: Path) -> None:
+    """The whole file or none, whatever happens meanwhile."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        _parquet().write_table(table, file)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtra(f"sweeps need the extra oddsmith[lab]; {error}") from error
+    return pyarrow
+
+
+def _parquet() -> Any:
+    _arrow()
+    from pyarrow import parquet
+
+    return parquet

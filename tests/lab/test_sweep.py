@@ -1,0 +1,105 @@
+"""Sweeps: equal tables on every engine, resumed after kill -9, honest about what they cannot tell apart."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import oddsmith as od
+from lab.sweeping import cells
+from oddsmith.lab import Cell, grid, simulate, sweep
+from oddsmith.worlds import TableWorld
+
+
+def test_the_table_is_what_simulate_says(tmp_path: Path) -> None:
+    table = sweep(cells(), tmp_path, engine="serial")
+    assert table.num_rows == 12 * 4 * len(set(table["step"].to_pylist()))
+    cell = cells()[4]
+    run = simulate(
+        cell.plays, cell.where, steps=cell.steps, runs=cell.runs, seed=cell.seed, delay=cell.delay, noise=cell.noise
+    )
+    rows = [r for r in table.to_pylist() if (r["policy"], r["world"], r["seed"]) == (cell.policy, cell.world, 1)]
+    for row in rows:
+        assert row["regret"] == pytest.approx(run.regret[: row["step"], row["run"]].sum(), rel=1e-12)
+        assert row["reward"] == pytest.approx(run.rewards[: row["step"], row["run"]].sum(), rel=1e-12)
+    assert rows[-1]["step"] == cell.steps
+
+
+@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("local", 2), ("dask", 2)])
+def test_tables_are_equal_on_every_engine(tmp_path: Path, engine: str, workers: int) -> None:
+    alone = sweep(cells(), tmp_path / "serial", engine="serial")
+    assert sweep(cells(), tmp_path / engine, engine=engine, workers=workers).equals(alone)
+    assert pq.read_table(tmp_path / engine / "table.parquet").equals(alone)
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    steps = 4000
+    running = subprocess.Popen(
+        [sys.executable, "-m", "lab.sweeping", str(tmp_path / "killed"), str(steps)],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        start_new_session=True,
+    )
+    folder = tmp_path / "killed" / "cells"
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(folder.glob("*.parquet"))) < 3 and time.monotonic() < deadline and running.poll() is None:
+            time.sleep(0.01)
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)  # the sweep and the workers it started
+        running.wait()
+    before = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
+    assert 3 <= len(before) < 12
+    assert not (tmp_path / "killed" / "table.parquet").exists()
+    resumed = sweep(cells(steps), tmp_path / "killed", engine="local", workers=2)
+    assert resumed.equals(sweep(cells(steps), tmp_path / "undisturbed", engine="local", workers=2))
+    assert before.items() <= {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}.items()
+    assert not list(folder.glob("*.part"))
+
+
+def test_a_damaged_cell_is_done_again(tmp_path: Path) -> None:
+    first = sweep(cells()[:2], tmp_path, engine="serial")
+    damaged = next((tmp_path / "cells").glob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert sweep(cells()[:2], tmp_path, engine="serial").equals(first)
+
+
+def test_what_changes_a_result_changes_the_key() -> None:
+    table = np.array([[[0.2, 0.8], [0.6, 0.4]]])
+    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(table)), TableWorld(table[:, 0])
+    other = od.GeneralizedThompsonSampling(od.TableExperts(table), eta=0.4)
+    base: dict[str, Any] = {"policy": "a", "world": "w", "seed": 0, "plays": policy, "where": world, "steps": 5}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"seed": 1},
+        {"plays": other},
+        {"where": TableWorld(table[:, 1])},
+        {"steps": 6},
+        {"runs": 2},
+        {"delay": 1},
+        {"policy": "b"},
+    ]
+    keys = {Cell(**(base | change)).key() for change in changes}
+    assert len(keys) == len(changes)
+    assert Cell(**base).key() in keys
+
+
+def test_wrong_sweeps(tmp_path: Path) -> None:
+    twice = cells()[:1] * 2
+    with pytest.raises(od.InvalidInput, match="cells must differ; got plain in still twice"):
+        sweep(twice, tmp_path)
+    with pytest.raises(od.InvalidInput, match="cells must not be empty"):
+        sweep([], tmp_path)
+    with pytest.raises(od.InvalidInput, match="engine must be one of"):
+        sweep(cells()[:1], tmp_path, engine="slurm")
+    model = LogisticRegression().fit(np.eye(2), [0, 1])
+    unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]))
+    with pytest.raises(od.NoVersion, match="give ModelExperts a version"):
+        sweep(grid({"p": unnamed}, {"w": TableWorld(np.eye(2))}, steps=3), tmp_path)

@@ -1,0 +1,26 @@
+"""The same sweep on Ray and Spark; skipped by name where they, or a Java runtime, are absent."""
+
+import importlib.util
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+
+from lab.sweeping import cells
+from oddsmith.lab import sweep
+
+NEEDS = {"ray": ("ray",), "spark": ("pyspark", "joblibspark")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["ray", "spark"])
+def test_tables_are_equal(tmp_path: Path, engine: str) -> None:
+    if absent := [name for name in NEEDS[engine] if importlib.util.find_spec(name) is None]:
+        pytest.skip(f"engine {engine}: {absent[0]} is not installed")
+    if engine == "spark" and shutil.which("java") is None:
+        pytest.skip("engine spark: no Java runtime (java) on this machine")
+    alone = sweep(cells(), tmp_path / "serial", engine="serial")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the engines themselves
+        assert sweep(cells(), tmp_path / engine, engine=engine, workers=2).equals(alone)
