@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test check bench soak docs format clean
 
 demo: .venv/dev
-	$(BIN)/python examples/digits.py --out demo
+	$(BIN)/python examples/digits.py --out report
 
 test: check
 	$(BIN)/python -m pytest -n 2
@@ -31,7 +31,7 @@ format: .venv/dev
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv site demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv site report .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -47,8 +47,10 @@ from oddsmith.policies import (
     Explanation,
     GeneralizedThompsonSampling,
     PowerSchedule,
+    epsilon_greedy,
     thompson_sampling,
     tuned,
+    uniform,
 )
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
@@ -96,6 +98,7 @@ __all__ = [
     "binarize",
     "decide",
     "draw",
+    "epsilon_greedy",
     "fingerprint",
     "fold",
     "grid_cover",
@@ -106,4 +109,5 @@ __all__ = [
     "theory",
     "thompson_sampling",
     "tuned",
+    "uniform",
 ]

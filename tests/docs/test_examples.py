@@ -17,9 +17,15 @@ def run(name: str, *arguments: str) -> str:
 
 
 def test_digits(tmp_path: Path) -> None:
-    printed = run("digits.py", "--out", str(tmp_path))
-    assert "the agent was right" in printed
-    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
+    printed = run("digits.py", "--out", str(tmp_path), "--runs", "10")
+    shares = {line.rsplit("  ", 3)[0].strip(): line for line in printed.splitlines() if "%" in line}
+    assert next(iter(shares)).startswith("neighbours, 150 digits, alone (best in hindsight)")
+    ranks = [
+        next(i for i, who in enumerate(shares) if who.startswith(name)) for name in ("oddsmith", "forest", "uniform")
+    ]
+    assert ranks == sorted(ranks)
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("<img") == 2
     decisions = [od.Decision.from_json(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert len(decisions) == 1647
     assert all(decision.propensity > 0 for decision in decisions)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from oddsmith import __version__
-from oddsmith.cli import theory
+from oddsmith.cli import lab, theory
 from oddsmith.errors import OddsmithError
 
 __all__ = ["main"]
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     theory.add_commands(commands)
+    lab.add_commands(commands)
     parsed = parser.parse_args(arguments)
     try:
         print(parsed.run(parsed), flush=True)

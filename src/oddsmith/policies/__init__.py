@@ -3,7 +3,7 @@
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.gts import GeneralizedThompsonSampling, GtsState
-from oddsmith.policies.recipes import thompson_sampling, tuned
+from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
 from oddsmith.policies.schedules import PowerSchedule, Schedule
 
 __all__ = [
@@ -13,6 +13,8 @@ __all__ = [
     "GtsState",
     "PowerSchedule",
     "Schedule",
+    "epsilon_greedy",
     "thompson_sampling",
     "tuned",
+    "uniform",
 ]

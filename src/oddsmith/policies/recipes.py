@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from oddsmith.arrays import number
 from oddsmith.experts.base import Experts
 from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -9,7 +10,9 @@ from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.tuning import tune, worst_prior
 
-__all__ = ["thompson_sampling", "tuned"]
+__all__ = ["epsilon_greedy", "thompson_sampling", "tuned", "uniform"]
+
+_DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides who leads
 
 
 def thompson_sampling(experts: Experts, prior: Any = None) -> GeneralizedThompsonSampling:
@@ -39,3 +42,22 @@ def tuned(
     tuning = tune(loss, n_arms=n_arms, steps=steps, prior=worst_prior(checked, len(checked)))
     gamma = tuning.gamma if tuning.power == 0 else PowerSchedule(tuning.gamma, tuning.power)
     return GeneralizedThompsonSampling(experts, function, eta=tuning.eta, gamma=gamma, prior=checked)
+
+
+def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float) -> GeneralizedThompsonSampling:
+    """Follow the expert of least total loss, and with probability epsilon an arm at random; ties share.
+
+    GTS with a learning rate so large that all weight is on the leader; epsilon 0 is follow-the-leader.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = epsilon_greedy(GivenExperts(["a", "b"]), epsilon=0.1)
+    >>> policy.gamma
+    0.1
+    """
+    number("epsilon", epsilon, low=0, high=1)
+    return GeneralizedThompsonSampling(experts, loss, eta=_DECIDED, gamma=epsilon)
+
+
+def uniform(experts: Experts) -> GeneralizedThompsonSampling:
+    """Every eligible arm with the same probability; the weights still learn, as a bystander."""
+    return GeneralizedThompsonSampling(experts, gamma=1.0)

@@ -1,5 +1,6 @@
-"""Reports: figures that people look at."""
+"""Figures, and the HTML page they stand on."""
 
 from oddsmith.reports.bounds import plot_bounds
+from oddsmith.reports.page import Figure, Section, Table, render, write
 
-__all__ = ["plot_bounds"]
+__all__ = ["Figure", "Section", "Table", "plot_bounds", "render", "write"]

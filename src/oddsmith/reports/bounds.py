@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput
+from oddsmith.reports.style import pyplot
 from oddsmith.theory import exp4_bound, feelgood_bound, regret_bound, squarecb_bound
 from oddsmith.theory.coefficients import AnyLoss
 
@@ -21,7 +22,7 @@ def plot_bounds(
     """
     if not path.suffix:
         raise InvalidInput(f"plot must be a path that says its kind (.png, .svg, .pdf); got {str(path)!r}")
-    plt, given = _pyplot(), dict(settings or {})
+    plt, given = pyplot(), dict(settings or {})
     horizons = np.unique(np.geomspace(max(1.0, min(10.0, steps / 10)), max(steps, 2.0), 60).round())
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True)
     for prior in priors:
@@ -53,14 +54,3 @@ def plot_bounds(
         ) from error
     finally:
         plt.close(figure)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtra(f"plots need the extra oddsmith[lab]; {error}") from error
-    return plt

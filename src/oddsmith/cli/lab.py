@@ -1,0 +1,50 @@
+"""`oddsmith reproduce | simulate`: the paper's claims and a user's own experiments as reports."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import OddsmithError
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    """Add the two commands to a parser."""
+    again = commands.add_parser("reproduce", help="run the paper's claims as experiments and write a report")
+    again.add_argument("names", nargs="*", metavar="NAME", help="experiments to run (default: all)")
+    again.add_argument("--quick", action="store_true", help="shorter horizons and fewer runs")
+    _where(again)
+    again.set_defaults(run=_reproduce)
+    own = commands.add_parser("simulate", help="run an experiment of your own, described in a TOML file")
+    own.add_argument("file", type=Path, help="the experiment: steps, runs, worlds, policies")
+    _where(own)
+    own.set_defaults(run=_simulate)
+
+
+def _where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the report and the results")
+    parser.add_argument("--engine", default="local", help="serial, local (default), dask, ray or spark")
+    parser.add_argument("--workers", type=int, help="number of processes (default: all cores)")
+
+
+def _reproduce(asked: argparse.Namespace) -> str:
+    from oddsmith.lab.reproduce import reproduce
+
+    found = reproduce(asked.out, asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers)
+    lines = []
+    for name, outcome in found.items():
+        held = sum(claim.holds for claim in outcome.claims)
+        lines.append(f"{name:14}{held:4} of {len(outcome.claims):3} claims hold   {outcome.title}")
+        lines += [f"    does not hold: {c.what}; {c.predicted}, {c.measured}" for c in outcome.claims if not c.holds]
+    lines.append(f"\nreport: {asked.out / 'index.html'}")
+    if any(not claim.holds for outcome in found.values() for claim in outcome.claims):
+        raise OddsmithError("\n".join(["some claims do not hold", *lines]))
+    return "\n".join(lines)
+
+
+def _simulate(asked: argparse.Namespace) -> str:
+    from oddsmith.lab.study import read_study
+
+    table = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
+    return f"{table}\n\nreport: {asked.out / 'index.html'}"

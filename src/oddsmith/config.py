@@ -1,0 +1,102 @@
+"""Reading TOML so that every error names the key it means."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from oddsmith.arrays import number
+from oddsmith.errors import InvalidInput
+
+__all__ = ["Keys", "read_toml"]
+
+_REQUIRED: Any = object()
+
+
+def read_toml(path: Path) -> "Keys":
+    """The top table of a TOML file."""
+    try:
+        with path.open("rb") as file:
+            return Keys(tomllib.load(file))
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a file that can be read; {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} must be TOML; {error}") from error
+
+
+class Keys:
+    """A table of TOML: each key is asked for once, with what is allowed; `close` refuses the keys nobody asked for.
+
+    >>> keys = Keys({"steps": 100, "stepz": 5})
+    >>> keys.whole("steps")
+    100
+    >>> keys.close()
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInput: stepz is not a key; did you mean steps? Allowed: steps
+    """
+
+    def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
+        self.values, self._path, self._asked = dict(values), path, list[str]()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def named(self, name: str) -> str:
+        """The whole name of a key, as the file's author would write it."""
+        return f"{self._path}.{name}" if self._path else name
+
+    def get(self, name: str, default: Any = _REQUIRED) -> Any:
+        """The value as it is."""
+        self._asked.append(name)
+        if name not in self.values and default is _REQUIRED:
+            raise InvalidInput(f"{self.named(name)} must be given; got nothing")
+        return self.values.get(name, default)
+
+    def whole(self, name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
+        """A whole number of at least `least`."""
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidInput(f"{self.named(name)} must be a whole number of at least {least}; got {value!r}")
+        return value
+
+    def number(self, name: str, default: Any = _REQUIRED, *, low: float, high: float) -> float:
+        """A number in [low, high]."""
+        return number(self.named(name), self.get(name, default), low=low, high=high)
+
+    def text(self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()) -> str:
+        """A word, one of `choices` if there are any."""
+        value, allowed = self.get(name, default), list(choices)
+        if not isinstance(value, str) or (allowed and value not in allowed):
+            what = f"one of {', '.join(allowed)}" if allowed else "a text"
+            raise InvalidInput(f"{self.named(name)} must be {what}; got {value!r:.60}")
+        return value
+
+    def table(self, name: str, default: Any = _REQUIRED) -> "Keys":
+        """A table inside this one."""
+        value = self.get(name, default)
+        if not isinstance(value, dict):
+            raise InvalidInput(f"{self.named(name)} must be a table [{self.named(name)}]; got {value!r:.60}")
+        return Keys(value, self.named(name))
+
+    def tables(self, name: str) -> "dict[str, Keys]":
+        """The tables inside a table, by name; there must be at least one."""
+        outer = self.table(name)
+        if not outer.values:
+            raise InvalidInput(f"{self.named(name)} must have at least one table [{self.named(name)}.NAME]; got none")
+        return {inner: outer.table(inner) for inner in outer.values}
+
+    def close(self) -> None:
+        """Refuses keys that nobody asked for, and proposes the one that may have been meant."""
+        for name in self.values:
+            if name not in self._asked:
+                near = get_close_matches(name, self._asked, 1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                allowed = ", ".join(dict.fromkeys(self._asked))
+                raise InvalidInput(f"{self.named(name)} is not a key; {meant}Allowed: {allowed}")
+
+    def blame(self, error: InvalidInput) -> InvalidInput:
+        """The same error, said of this table: "prior must …" becomes "policies.mine.prior must …"."""
+        first = str(error).split(" ", 1)[0].rstrip(":")
+        joint = "." if first in self.values else ": "
+        return InvalidInput(f"{self._path}{joint}{error}")

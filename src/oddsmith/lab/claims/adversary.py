@@ -1,0 +1,57 @@
+"""Contexts chosen by an adversary who sees the policy's state: the bounds promise to hold, and do."""
+
+from math import log
+
+import numpy as np
+
+from oddsmith import theory
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, feel_good, in_order, instance, measure
+from oddsmith.lab.run import mean_and_error
+from oddsmith.reports.page import Figure
+from oddsmith.reports.style import band, panels, svg
+from oddsmith.worlds.adversarial import AdaptiveAdversary
+
+__all__ = ["adversary"]
+
+
+def adversary(sizes: Sizes) -> Outcome:
+    """Every bound holds although each context is the one of largest current regret, run by run."""
+    problem, steps, runs = instance(contexts=40), sizes.steps(3000, 1500), sizes.runs(48)
+    world = AdaptiveAdversary(problem.world)
+    tuned = theory.regret_bound("log", n_arms=3, steps=steps, prior=problem.prior)
+    still = theory.regret_bound("log", n_arms=3, steps=steps, prior=problem.prior, gamma=0.0)
+    gamma = float(tuned.gamma or 0.0)
+    good = theory.feelgood_bound("log", n_arms=3, steps=steps, prior=problem.prior)
+    entries = {
+        "Thompson sampling": (problem.policy(eta=1.0), None),
+        "log, eta 1/2, gamma 0": (problem.policy(eta=0.5), still.bound),
+        "Feel-Good": (feel_good(problem.table, good), good.bound),
+        f"log, eta 1/2, tuned gamma {gamma:.3f}": (problem.policy(eta=0.5, gamma=gamma), tuned.bound),
+    }
+    claims: list[Claim] = []
+    means = []
+    figure, (panel,) = panels(1, width=7.5)
+    for i, (name, (policy, bound)) in enumerate(entries.items()):
+        run = measure(policy, world, steps=steps, runs=runs, trace=("gap",))
+        if bound is not None:
+            claims.append(at_most(f"regret against the adversary: {name}", "Theorem 1", run.total, bound))
+        if name.startswith("log"):
+            gap = run.traces["gap"].sum(axis=0)
+            claims.append(at_most(f"total gap against the adversary: {name}", "Lemma 1", gap, -2 * log(problem.prior)))
+        means.append(mean_and_error(run.total)[0])
+        at = np.unique(np.geomspace(1, steps, 50).round().astype(int)) - 1
+        curve = np.array([mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]])
+        band(panel, at + 1, curve[:, 0], curve[:, 1], i, name)
+    claims.append(
+        in_order(
+            "ranking against the adversary", "Section 5", ("Thompson sampling", "gamma tuned"), [means[0], means[-1]]
+        )
+    )
+    panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
+    panel.legend(frameon=False, fontsize=9)
+    text = (
+        f"40 contexts; at each of {steps:,} steps, and in each run for itself, the adversary shows the context on "
+        "which the current odds lose most."
+    )
+    caption = "Even so, regret stays far below the bounds; most of the tuned policy's regret is its own exploration."
+    return Outcome("An adaptive adversary", text, tuple(claims), (Figure(svg(figure), caption),))

@@ -1,0 +1,164 @@
+"""A claim and what was found: the pieces every experiment is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Policy
+from oddsmith.experts.tables import TableExperts
+from oddsmith.lab.delays import Delay
+from oddsmith.lab.run import Run, mean_and_error
+from oddsmith.lab.simulate import simulate
+from oddsmith.losses import log_loss, square_loss
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.reports.page import Figure
+from oddsmith.theory.bounds import Bound
+from oddsmith.worlds.base import Noise, World
+from oddsmith.worlds.tables import TableWorld
+
+__all__ = [
+    "Claim",
+    "Instance",
+    "Outcome",
+    "Sizes",
+    "at_most",
+    "feel_good",
+    "gts",
+    "in_order",
+    "instance",
+    "measure",
+    "shown",
+]
+
+_LOSSES: dict[str, Any] = {"square": square_loss, "log": log_loss}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the report: what is claimed, where, what theory predicts, what was measured, and whether it holds."""
+
+    what: str
+    where: str
+    predicted: str
+    measured: str
+    holds: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", bool(self.holds))  # comparisons of arrays give numpy's own
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found, with figures and the words around them."""
+
+    title: str
+    text: str
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large experiments are: `steps` are divided and `runs` are cut for a quick look."""
+
+    quick: bool
+
+    def steps(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+    def runs(self, full: int = 100) -> int:
+        return min(full, 24) if self.quick else full
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A random finite problem: experts' predictions (X, N, K), the first of them true."""
+
+    table: Array
+    world: TableWorld
+
+    @property
+    def n_arms(self) -> int:
+        return self.world.n_arms
+
+    @property
+    def prior(self) -> float:
+        """The uniform prior's probability of the truth."""
+        return 1 / int(self.table.shape[1])
+
+    def policy(
+        self, loss: str = "log", *, eta: float = 0.5, gamma: float = 0.0, prior: Any = None, share: float = 0.0
+    ) -> GeneralizedThompsonSampling:
+        """GTS over the instance's experts."""
+        return gts(self.table, loss, eta=eta, gamma=gamma, prior=prior, share=share)
+
+
+def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Instance:
+    """Mean rewards from Beta(2, 2), clipped to [0.05, 0.95]."""
+    table = np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
+    return Instance(table, TableWorld(table[:, 0]))
+
+
+def gts(
+    table: Array,
+    loss: str = "log",
+    *,
+    eta: float = 0.5,
+    gamma: float = 0.0,
+    prior: Any = None,
+    optimism: float = 0.0,
+    share: float = 0.0,
+) -> GeneralizedThompsonSampling:
+    """GTS over a table of experts, by the name of its loss."""
+    experts = TableExperts(table)
+    return GeneralizedThompsonSampling(
+        experts, _LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
+    )
+
+
+def feel_good(table: Array, bound: Bound, loss: str = "log") -> GeneralizedThompsonSampling:
+    """Feel-Good Thompson sampling with the settings of its bound, whose `gamma` is the optimism."""
+    return gts(table, loss, eta=float(bound.eta or 0.0), optimism=float(bound.gamma or 0.0))
+
+
+def measure(
+    policy: Policy,
+    world: World,
+    *,
+    steps: int,
+    runs: int,
+    seed: int = 1,
+    delay: int | Delay = 0,
+    noise: Noise | None = None,
+    trace: Sequence[str] = (),
+) -> Run:
+    """A simulation with the seed that all experiments share."""
+    return simulate(policy, world, steps=steps, runs=runs, seed=seed, delay=delay, noise=noise, trace=trace)
+
+
+def shown(mean: float, error: float) -> str:
+    """A mean and its standard error.
+
+    >>> shown(12.345, 0.678), shown(1234.5, 6.7)
+    ('12.3 ± 0.68', '1,234.5 ± 6.7')
+    """
+    places = 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3
+    return f"{mean:,.{places}f} ± {error:.2g}"
+
+
+def at_most(what: str, where: str, totals: Any, bound: float) -> Claim:
+    """The claim that a mean is at most a bound: it fails if the mean is above it by any amount."""
+    mean, error = mean_and_error(np.asarray(totals))
+    return Claim(
+        what, where, f"≤ {bound:,.4g}" if bound < 1000 else f"≤ {bound:,.0f}", shown(mean, error), mean <= bound
+    )
+
+
+def in_order(what: str, where: str, names: Sequence[str], means: Sequence[float]) -> Claim:
+    """The claim that means increase in the order of their names."""
+    measured = ", ".join(f"{mean:.3g}" for mean in means)
+    return Claim(what, where, " < ".join(names), measured, all(a < b for a, b in pairwise(means)))

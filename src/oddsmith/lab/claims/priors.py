@@ -1,0 +1,127 @@
+"""What a prior is worth: regret against ln 1/p, and Bayes regret against H(p*) + KL(p*, p) (Corollaries 1 and 2)."""
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith import theory
+from oddsmith.arrays import Array
+from oddsmith.lab.bayes import bayes_regret
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, instance, measure, shown
+from oddsmith.lab.run import mean_and_error
+from oddsmith.reports.page import Figure
+from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+
+__all__ = ["bayes", "prior"]
+
+_GAMMA = 0.1
+
+
+def prior(sizes: Sizes) -> Outcome:
+    """Regret and total gap grow with the logarithm of the prior, and stay under their bounds."""
+    problem, steps, runs = instance(), sizes.steps(4000, 2000), sizes.runs(60)
+    priors = np.array([0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12])
+    coefficient = theory.tight_coefficient("square")
+    regrets, gaps, plain, claims = [], [], [], []
+    for p in priors:
+        believed = _belief(p, problem.table.shape[1])
+        policy = problem.policy("square", eta=coefficient.eta, gamma=_GAMMA, prior=believed)
+        run = measure(policy, problem.world, steps=steps, runs=runs, trace=("gap",))
+        bound = theory.regret_bound("square", n_arms=3, steps=steps, prior=p, gamma=_GAMMA).bound
+        gap = run.traces["gap"].sum(axis=0)
+        claims += [
+            at_most(f"regret, prior of the truth {p:g}", "Corollary 1", run.total, bound),
+            at_most(f"total gap, prior of the truth {p:g}", "Lemma 1", gap, -np.log(p) / coefficient.c),
+        ]
+        regrets.append(mean_and_error(run.total))
+        gaps.append(mean_and_error(gap))
+        sampling = problem.policy("log", eta=1.0, gamma=0.0, prior=believed)
+        plain.append(mean_and_error(measure(sampling, problem.world, steps=steps, runs=runs).total))
+    surprise = -np.log(priors)
+    fit = float(np.corrcoef(surprise, np.array(gaps)[:, 0])[0, 1])
+    claims.append(Claim("total gap is linear in ln 1/p: correlation", "Lemma 1", "near 1", f"{fit:.4f}", fit > 0.98))
+    series = {"gap": np.array(gaps), "regret": np.array(regrets), "plain": np.array(plain)}
+    text = (
+        f"Square loss, eta = 1, gamma = {_GAMMA}, {steps:,} steps. A prior that gives the truth a millionth of the "
+        "mass instead of a half costs only a logarithm."
+    )
+    figure = _prior_figure(surprise, series, coefficient.c, steps)
+    return Outcome("Regret against the prior", text, tuple(claims), (figure,))
+
+
+def _belief(p: float, n: int) -> Array:
+    """p for the truth, the rest shared by the others."""
+    return np.array([p] + [(1 - p) / (n - 1)] * (n - 1))
+
+
+def _prior_figure(surprise: Array, series: dict[str, Array], c: float, steps: int) -> Figure:
+    figure, (left, right) = panels(2)
+    style: Any = {"marker": MARKERS[0], "color": COLOURS[0]}
+    left.errorbar(surprise, series["gap"][:, 0], 2 * series["gap"][:, 1], label="measured", **style)
+    left.plot(surprise, surprise / c, "--", color=COLOURS[1], label="bound ln(1/p)/c (Lemma 1)")
+    left.set(xlabel="ln 1/p of the true expert (nats)", ylabel="total Gibbs gap Σ D (squared reward)")
+    left.set_title("What must be learnt")
+    right.errorbar(surprise, series["regret"][:, 0], 2 * series["regret"][:, 1], label=f"GTS, gamma {_GAMMA}", **style)
+    right.errorbar(
+        surprise,
+        series["plain"][:, 0],
+        2 * series["plain"][:, 1],
+        color=COLOURS[2],
+        marker="s",
+        label="Thompson sampling",
+    )
+    right.set(xlabel="ln 1/p of the true expert (nats)", ylabel=f"regret after {steps:,} steps", title="What it costs")
+    right.set_ylim(bottom=0)
+    for panel in (left, right):
+        panel.legend(frameon=False, fontsize=9)
+    return Figure(svg(figure), "Both grow in a straight line with the logarithm of the prior's inverse.")
+
+
+_PEAKED = np.array([0.93] + [0.01] * 7)
+_EVEN = np.full(8, 1 / 8)
+_PAIRS: dict[str, tuple[Array, Array]] = {
+    "a peaked truth, known": (_PEAKED, _PEAKED),
+    "an even truth, known": (_EVEN, _EVEN),
+    "a peaked truth, even belief": (_PEAKED, _EVEN),
+    "an even truth, peaked belief": (_EVEN, _PEAKED),
+    "a peaked truth, belief reversed": (_PEAKED, _PEAKED[::-1].copy()),
+    "one truth, believed to a millionth": (np.eye(8)[0], _belief(1e-6, 8)),
+}
+
+
+def bayes(sizes: Sizes) -> Outcome:
+    """Bayes regret is ordered by H(p*) + KL(p*, p), equal where that is equal, and below its bound."""
+    steps, runs, gamma = sizes.steps(3000, 1500), sizes.runs(400) * (4 if sizes.quick else 1), 0.02
+    table = np.clip(np.random.default_rng(7).beta(2, 2, (10, 8, 3)), 0.05, 0.95)
+    found, claims = [], []
+    for name, (truth, used) in _PAIRS.items():
+        result = bayes_regret(gts(table, gamma=gamma, prior=used), truth, steps=steps, runs=runs, seed=3)
+        bound = theory.bayes_regret_bound(truth, used, loss="log", n_arms=3, steps=steps, gamma=gamma).bound
+        claims.append(at_most(f"Bayes regret: {name}", "Corollary 2", result.run.total, bound))
+        found.append(result)
+    by_surprise = sorted((r.surprise, r.mean) for r in found)
+    means = [by_surprise[0][1], (by_surprise[1][1] + by_surprise[2][1]) / 2, *(m for _, m in by_surprise[3:])]
+    claims.append(
+        Claim(
+            "Bayes regret increases with H(p*) + KL(p*, p)",
+            "Corollary 2",
+            "increasing",
+            ", ".join(f"{mean:.3g}" for mean in means),
+            means == sorted(means),
+        )
+    )
+    one, other = found[1], found[2]
+    ratio, error = other.mean / one.mean, float(np.hypot(one.error / one.mean, other.error / other.mean))
+    what = "two pairs with the same H + KL (2.08): ratio of their regrets"
+    claims.append(Claim(what, "Corollary 2", "about 1", shown(ratio, error), abs(ratio - 1) < 0.3))
+    figure, (panel,) = panels(1, width=7)
+    for i, (name, result) in enumerate(zip(_PAIRS, found, strict=True)):
+        label = f"{name} ({result.surprise:.2f})"
+        panel.errorbar(
+            result.surprise, result.mean, 2 * result.error, fmt=MARKERS[i], color=COLOURS[i], ms=8, label=label
+        )
+    panel.set(xlabel="H(p*) + KL(p*, p), nats", ylabel=f"Bayes regret after {steps:,} steps", ylim=(0, None))
+    panel.legend(frameon=False, fontsize=9)
+    text = "8 experts; in each run another one is true, drawn from p*, while the policy starts from p."
+    caption = "A wrong prior costs what its cross entropy says, whatever the pair of priors."
+    return Outcome("Bayes regret and a wrong prior", text, tuple(claims), (Figure(svg(figure), caption),))

@@ -1,0 +1,46 @@
+"""Thompson sampling as a special case: with log loss, eta 1 and gamma 0, posterior and odds are Bayes'."""
+
+import numpy as np
+
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, instance, measure
+from oddsmith.policies.recipes import thompson_sampling
+from oddsmith.reports.page import Figure
+from oddsmith.reports.style import COLOURS, DASHES, panels, svg
+
+__all__ = ["special_case"]
+
+
+def special_case(sizes: Sizes) -> Outcome:
+    """The weights are Bayes' posterior, multiplied out by hand, and the odds the probability of being the best arm."""
+    problem, steps, runs = instance(), 400, sizes.runs(50)
+    policy = thompson_sampling(problem.policy().experts)
+    run = measure(policy, problem.world, steps=steps, runs=runs, trace=("posterior", "odds"))
+    contexts = np.stack(run.contexts)
+    said = problem.table[contexts, :, run.arms]  # (T, runs, N): what each expert gave the drawn arm
+    likelihood = np.where(run.rewards[..., None] == 1, said, 1 - said)
+    before = np.concatenate([np.ones((1, *likelihood.shape[1:])), np.cumprod(likelihood, axis=0)[:-1]])
+    bayes = before / before.sum(axis=-1, keepdims=True)
+    best = problem.table.argmax(axis=-1)[contexts]
+    odds = np.stack([(bayes * (best == arm)).sum(axis=-1) for arm in range(problem.n_arms)], axis=-1)
+    off = float(np.abs(bayes - run.traces["posterior"]).max())
+    odds_off = float(np.abs(odds - run.traces["odds"]).max())
+    claims = (
+        Claim("largest difference between weights and Bayes' posterior", "Section 3", "0", f"{off:.1e}", off < 1e-9),
+        Claim(
+            "largest difference between odds and Pr(arm is best)", "Section 3", "0", f"{odds_off:.1e}", odds_off < 1e-9
+        ),
+    )
+    figure, (panel,) = panels(1, width=7.5)
+    leaders = np.argsort(-run.traces["posterior"][60, 0])[:4]
+    shown = slice(0, 150)
+    at = np.arange(1, steps + 1)
+    for i, expert in enumerate(leaders):
+        who = "the true expert" if expert == 0 else f"expert {expert}"
+        panel.plot(at[shown], run.traces["posterior"][shown, 0, expert], color=COLOURS[i], ls=DASHES[i], label=who)
+        panel.plot(at[shown][::6], bayes[shown, 0, expert][::6], "o", mfc="none", color=COLOURS[i], ms=5)
+    panel.plot([], [], "o", mfc="none", color="black", label="Bayes' rule, by hand")
+    panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
+    panel.legend(frameon=False, fontsize=9)
+    text = "With log loss, eta 1 and gamma 0 every weight is multiplied by the likelihood of the reward: Bayes' rule."
+    caption = "One run: the weights (lines) and the posterior multiplied out by hand (rings) are the same."
+    return Outcome("Thompson sampling as a special case", text, claims, (Figure(svg(figure), caption),))

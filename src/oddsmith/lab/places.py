@@ -1,0 +1,155 @@
+"""The worlds of an experiment file, each with the experts that belong to it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.config import Keys
+from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.experts.base import Experts
+from oddsmith.experts.linear import LinearExperts
+from oddsmith.experts.models import ModelExperts
+from oddsmith.experts.tables import TableExperts
+from oddsmith.worlds.adversarial import AdaptiveAdversary
+from oddsmith.worlds.base import World
+from oddsmith.worlds.datasets import dataset
+from oddsmith.worlds.drifting import SwitchingWorld
+from oddsmith.worlds.linear import LogisticWorld
+from oddsmith.worlds.tables import TableWorld
+
+__all__ = ["MODELS", "Place", "place"]
+
+
+class Place(NamedTuple):
+    """A world, experts for it, and the number of the expert that is the truth (None: nobody, or not always)."""
+
+    world: World
+    experts: Experts
+    truth: int | None
+
+
+def place(keys: Keys) -> Place:
+    """The world and experts that a table of an experiment file describes."""
+    kind = keys.text("kind", choices=_KINDS)
+    try:
+        found = _KINDS[kind](keys)
+    except InvalidInput as error:
+        raise error if str(error).startswith(keys.named("")) else keys.blame(error) from error
+    keys.close()
+    return found
+
+
+def _table(keys: Keys) -> Array:
+    """Random predictions (contexts, experts, arms) from Beta(2, 2), clipped to [0.05, 0.95]."""
+    shape = keys.whole("contexts", 10), keys.whole("experts", 32), keys.whole("arms", 3)
+    rng = np.random.default_rng(keys.whole("seed", 7, least=0))
+    table: Array = np.clip(rng.beta(2, 2, shape), 0.05, 0.95)
+    return table
+
+
+def _random(keys: Keys) -> Place:
+    table = _table(keys)
+    return Place(TableWorld(table[:, 0]), TableExperts(table), 0)
+
+
+def _adversary(keys: Keys) -> Place:
+    table = _table(keys)
+    return Place(AdaptiveAdversary(TableWorld(table[:, 0])), TableExperts(table), 0)
+
+
+def _switching(keys: Keys) -> Place:
+    table = _table(keys)
+    truths, until = keys.get("truths"), keys.get("until")
+    experts = range(table.shape[1])
+    if not isinstance(truths, list) or not truths or any(truth not in experts for truth in truths):
+        raise InvalidInput(f"truths must be experts 0 … {experts[-1]}; got {truths!r:.60}")
+    if not isinstance(until, list) or not all(isinstance(step, int) for step in until):
+        raise InvalidInput(f"until must be a list of steps; got {until!r:.60}")
+    return Place(SwitchingWorld([TableWorld(table[:, i]) for i in truths], until), TableExperts(table), None)
+
+
+def _given(keys: Keys) -> Place:
+    means, said = (_numbers(name, keys) for name in ("means", "experts"))
+    world = TableWorld(means)
+    if said.ndim != 3 or said.shape[::2] != means.shape:
+        raise InvalidInput(
+            f"experts must be predictions (contexts, experts, arms) like means {means.shape}; got shape {said.shape}"
+        )
+    right = [i for i in range(said.shape[1]) if np.array_equal(said[:, i], means)]
+    return Place(world, TableExperts(said), right[0] if right else None)
+
+
+def _logistic(keys: Keys) -> Place:
+    """A true weight vector theta, and a bank of other vectors of the same norm; the first expert is the truth."""
+    theta = _numbers("theta", keys)
+    world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
+    rng = np.random.default_rng(keys.whole("seed", 7, least=0))
+    others = rng.standard_normal((keys.whole("experts", 32) - 1, len(theta)))
+    others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
+    return Place(world, LinearExperts(np.vstack([theta, others])), 0)
+
+
+def _numbers(name: str, keys: Keys) -> Array:
+    try:
+        return np.array(keys.get(name), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be numbers, the same many in every row; {error}") from error
+
+
+def _classification(keys: Keys) -> Place:
+    """Models trained on the first rows of a shuffled data set; the world is the other rows, by number."""
+    seed = keys.whole("seed", 0, least=0)
+    found = dataset(keys.text("data"), seed=seed)
+    train, names = keys.whole("train", 100, least=2), keys.get("models", list(MODELS))
+    if not isinstance(names, list) or not names or any(name not in MODELS for name in names):
+        raise InvalidInput(f"models must be of {', '.join(MODELS)}; got {names!r:.80}")
+    order = np.random.default_rng(seed).permutation(len(found.X))
+    if train >= len(order):
+        raise InvalidInput(f"train must be below the {len(order)} rows of the data; got {train}")
+    x, y = found.X[order], found.y[order]
+    if missing := sorted(set(range(found.n_arms)) - set(y[:train].tolist())):
+        raise InvalidInput(
+            f"train must be so many rows that every class is seen; got {train}, without class {missing[0]}"
+        )
+    models = {name: _model(name).fit(x[:train], y[:train]) for name in names}
+    bank = ModelExperts(models, arms=[str(arm) for arm in range(found.n_arms)])
+    predictions = bank.predict(bank.init(), x[train:])
+    right = (y[train:, None] == np.arange(found.n_arms)).astype(np.float64)
+    return Place(TableWorld(right), TableExperts(predictions, names=names), None)
+
+
+MODELS = ("logistic", "tree", "forest", "neighbours", "bayes", "prior")
+
+
+def _model(name: str) -> Any:
+    try:
+        from sklearn.dummy import DummyClassifier
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.naive_bayes import GaussianNB
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError as error:
+        raise MissingExtra(f"classification worlds need the extra oddsmith[models]; {error}") from error
+    return {
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)),
+        "tree": DecisionTreeClassifier(max_depth=4, random_state=0),
+        "forest": RandomForestClassifier(50, random_state=0),
+        "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(5)),
+        "bayes": GaussianNB(var_smoothing=1e-2),
+        "prior": DummyClassifier(),
+    }[name]
+
+
+_KINDS: dict[str, Callable[[Keys], Place]] = {
+    "random": _random,
+    "table": _given,
+    "adversary": _adversary,
+    "switching": _switching,
+    "logistic": _logistic,
+    "classification": _classification,
+}

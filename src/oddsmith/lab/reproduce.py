@@ -1,0 +1,124 @@
+"""reproduce: the paper's claims, run as experiments, as one report; finished experiments are kept."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import oddsmith
+from oddsmith.engines import each
+from oddsmith.errors import InvalidInput
+from oddsmith.lab.claims import EXPERIMENTS
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes
+from oddsmith.progress import progress
+from oddsmith.reports.page import Figure, Section, Table, write
+
+__all__ = ["reproduce"]
+
+_HEADERS = ("claim", "where", "predicted", "measured (± standard error)", "holds?")
+
+
+def reproduce(
+    out: Path | str,
+    names: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    engine: str = "local",
+    workers: int | None = None,
+) -> dict[str, Outcome]:
+    """Run the experiments of these names (all if none), write out/index.html, and give back what was found.
+
+    A finished experiment is kept in out/experiments under a hash of its name, its size and the library's source, so
+    that a run that was stopped goes on where it was, and a changed library starts anew.
+    """
+    if unknown := [name for name in names if name not in EXPERIMENTS]:
+        raise InvalidInput(f"experiments must be of {', '.join(EXPERIMENTS)}; got {unknown[0]!r}")
+    chosen = [name for name in EXPERIMENTS if not names or name in names]
+    folder = Path(out) / "experiments"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
+    stamp = _stamp(quick)
+    paths = {name: folder / f"{name}-{stamp}.json" for name in chosen}
+    found = {name: outcome for name, path in paths.items() if (outcome := _finished(path)) is not None}
+    missing = [name for name in chosen if name not in found]
+    results = each(_run, [(name, quick) for name in missing], engine=engine, workers=workers)
+    for place, outcome in progress(results, len(missing), "experiments"):
+        found[missing[place]] = outcome
+        _keep(outcome, paths[missing[place]])
+    ordered = {name: found[name] for name in chosen}
+    report(Path(out) / "index.html", ordered, quick=quick)
+    return ordered
+
+
+def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
+    """Write the page: one table of all claims, then each experiment with its claims and figures."""
+    claims = [claim for outcome in outcomes.values() for claim in outcome.claims]
+    failing = [claim for claim in claims if not claim.holds]
+    verdict = (
+        f"All {len(claims)} claims hold." if not failing else f"{len(failing)} of {len(claims)} claims do not hold."
+    )
+    size = "A quick look: shorter horizons and fewer runs. " if quick else ""
+    intro = (
+        f"{verdict} {size}Generalized Thompson Sampling (Lihong Li, 2013): each claim of the paper, and each sharper "
+        f"one of the library's mathematics, as an experiment with known truth. Regret is exact, not estimated."
+        f"\n\noddsmith {oddsmith.__version__}"
+    )
+    summary = Section("At a glance", tables=(_summary(outcomes),))
+    sections = [
+        Section(
+            outcome.title,
+            outcome.text,
+            tables=(Table(_HEADERS, tuple(_row(c) for c in outcome.claims)),),
+            figures=outcome.figures,
+        )
+        for outcome in outcomes.values()
+    ]
+    return write(path, "The paper's claims, measured", intro, [summary, *sections])
+
+
+def _summary(outcomes: dict[str, Outcome]) -> Table:
+    rows = []
+    for name, outcome in outcomes.items():
+        held = sum(claim.holds for claim in outcome.claims)
+        answer = "yes" if held == len(outcome.claims) else "no"
+        rows.append((outcome.title, name, f"{held} of {len(outcome.claims)}", answer))
+    return Table(("experiment", "name for the command line", "claims that hold", "holds?"), tuple(rows))
+
+
+def _row(claim: Claim) -> tuple[str, ...]:
+    return claim.what, claim.where, claim.predicted, claim.measured, "yes" if claim.holds else "no"
+
+
+def _run(asked: tuple[str, bool]) -> Outcome:
+    name, quick = asked
+    return EXPERIMENTS[name](Sizes(quick))
+
+
+def _stamp(quick: bool) -> str:
+    """A hash of the size and of every source file of the library."""
+    root = Path(oddsmith.__file__).parent
+    content = sha256(b"quick" if quick else b"full")
+    for path in sorted(root.rglob("*.py")):
+        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return content.hexdigest()[:16]
+
+
+def _finished(path: Path) -> Outcome | None:
+    """What an earlier run found, if it is there and whole."""
+    try:
+        kept: Any = json.loads(path.read_text(encoding="utf-8"))
+        claims = tuple(Claim(**claim) for claim in kept["claims"])
+        figures = tuple(Figure(**figure) for figure in kept["figures"])
+        return Outcome(kept["title"], kept["text"], claims, figures)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _keep(outcome: Outcome, path: Path) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    part.replace(path)

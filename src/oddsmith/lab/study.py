@@ -1,0 +1,185 @@
+"""A user's own experiment: a TOML file of worlds and policies, swept and reported."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith import theory
+from oddsmith.config import Keys, read_toml
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.lab.delays import Delay, GeometricDelay
+from oddsmith.lab.places import Place, place
+from oddsmith.lab.sweep import Cell, sweep
+from oddsmith.losses import log_loss, square_loss
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
+from oddsmith.policies.schedules import PowerSchedule
+from oddsmith.reports.page import Figure, Section, Table, write
+from oddsmith.reports.style import band, panels, svg
+from oddsmith.theory.coefficients import tight_coefficient
+from oddsmith.worlds.base import Bernoulli, Beta, Noise
+
+__all__ = ["Study", "read_study"]
+
+_LOSSES: dict[str, Any] = {"log": log_loss, "square": square_loss}
+_RECIPES = ("gts", "thompson_sampling", "tuned", "epsilon_greedy", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Every policy in every world, for some seeds: what an experiment file says."""
+
+    title: str
+    steps: int
+    runs: int
+    seeds: tuple[int, ...]
+    delay: int | Delay
+    noise: Noise
+    places: dict[str, Place]
+    policies: dict[tuple[str, str], GeneralizedThompsonSampling]  # by world and name
+
+    def cells(self) -> list[Cell]:
+        """What `sweep` runs."""
+        return [
+            Cell(name, world, seed, policy, self.places[world].world, self.steps, self.runs, self.delay, self.noise)
+            for (world, name), policy in self.policies.items()
+            for seed in self.seeds
+        ]
+
+    def run(self, out: Path | str, *, engine: str = "local", workers: int | None = None) -> Table:
+        """Sweep, write out/table.parquet and out/index.html, and give back the table of results."""
+        found = sweep(self.cells(), out, engine=engine, workers=workers)
+        columns = {name: np.array(found[name].to_pylist()) for name in found.column_names}
+        rows, sections = [], []
+        for world in self.places:
+            curves = {}
+            for name in (policy for where, policy in self.policies if where == world):
+                mine = (columns["world"] == world) & (columns["policy"] == name)
+                curves[name] = _curve({key: values[mine] for key, values in columns.items()})
+                rows.append((world, name, *self._numbers(world, name, curves[name])))
+            sections.append(Section(f"World: {world}", figures=(self._figure(curves),)))
+        table = Table(("world", "policy", "regret", "± s.e.", "reward per step", "bound"), tuple(rows))
+        write(Path(out) / "index.html", self.title, self._intro(), [Section("Results", tables=(table,)), *sections])
+        return table
+
+    def _numbers(self, world: str, name: str, curve: Any) -> tuple[str, str, str, str]:
+        _, mean, error, reward = curve
+        bound = self._bound(world, name)
+        shown = "" if bound is None else f"{bound:,.0f}"
+        return f"{mean[-1]:,.2f}", f"{error[-1]:.2g}", f"{reward / self.steps:.4f}", shown
+
+    def _bound(self, world: str, name: str) -> float | None:
+        """The regret bound where the theory has one: a true expert, no delay, and eta of the theory."""
+        policy, where = self.policies[world, name], self.places[world]
+        loss = next((known for known, function in _LOSSES.items() if policy.loss is function), None)
+        if where.truth is None or loss is None or self.delay != 0 or policy.share or policy.optimism:
+            return None
+        prior = float(policy.prior[where.truth])
+        if policy.eta != tight_coefficient(loss).eta or not isinstance(policy.gamma, float) or prior == 0:
+            return None
+        problem: Any = {"n_arms": where.world.n_arms, "steps": self.steps, "prior": prior}
+        return theory.regret_bound(loss, gamma=policy.gamma, **problem).bound
+
+    def _intro(self) -> str:
+        total = self.runs * len(self.seeds)
+        return (
+            f"{len(self.policies)} policies in {len(self.places)} worlds, {self.steps:,} steps, {total:,} runs of "
+            "each. Regret is exact: the best arm's mean reward minus the expected reward of the odds played."
+        )
+
+    def _figure(self, curves: dict[str, Any]) -> Figure:
+        figure, (panel,) = panels(1, width=8)
+        for i, (name, (at, mean, error, _)) in enumerate(curves.items()):
+            band(panel, at, mean, np.nan_to_num(error), i, name)
+        panel.set(xscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
+        panel.legend(frameon=False, fontsize=9)
+        return Figure(svg(figure), "Mean regret over runs, with two standard errors.")
+
+
+def _curve(columns: dict[str, Any]) -> tuple[Any, Any, Any, float]:
+    """Steps, mean regret and standard error at them, and the mean reward at the end."""
+    at = np.unique(columns["step"])
+    groups = [columns["regret"][columns["step"] == step] for step in at]
+    mean = np.array([group.mean() for group in groups])
+    error = np.array([group.std(ddof=1) / np.sqrt(group.size) if group.size > 1 else np.nan for group in groups])
+    return at, mean, error, float(columns["reward"][columns["step"] == at[-1]].mean())
+
+
+def read_study(path: Path) -> Study:
+    """The experiment that a TOML file describes; an error names its key."""
+    keys = read_toml(path)
+    title = keys.text("title", path.stem)
+    steps, runs = keys.whole("steps"), keys.whole("runs", 20)
+    seeds = keys.get("seeds", [0])
+    if not isinstance(seeds, list) or not seeds or not all(isinstance(s, int) and s >= 0 for s in seeds):
+        raise InvalidInput(f"seeds must be a list of whole numbers of at least 0; got {seeds!r:.60}")
+    places = {name: place(table) for name, table in keys.tables("worlds").items()}
+    tables = keys.tables("policies")
+    policies = {
+        (world, name): _policy(Keys(table.values, f"policies.{name}"), where.experts, where.world.n_arms, steps)
+        for world, where in places.items()
+        for name, table in tables.items()
+    }
+    study = Study(title, steps, runs, tuple(seeds), _delay(keys), _noise(keys), places, policies)
+    keys.close()
+    return study
+
+
+def _delay(keys: Keys) -> int | Delay:
+    """A whole number of steps, or { mean = … } for a random one."""
+    if not isinstance(keys.get("delay", 0), dict):
+        return keys.whole("delay", 0, least=0)
+    table = keys.table("delay")
+    mean = table.number("mean", low=0, high=1e9)
+    table.close()
+    return GeometricDelay(mean)
+
+
+def _noise(keys: Keys) -> Noise:
+    """Rewards of 0 and 1, or { beta = strength }."""
+    if not isinstance(keys.get("rewards", "bernoulli"), dict):
+        keys.text("rewards", "bernoulli", choices=("bernoulli",))
+        return Bernoulli()
+    table = keys.table("rewards")
+    strength = table.number("beta", low=1e-6, high=1e6)
+    table.close()
+    return Beta(strength)
+
+
+def _policy(keys: Keys, experts: Experts, n_arms: int, steps: int) -> GeneralizedThompsonSampling:
+    kind = keys.text("kind", "gts", choices=_RECIPES)
+    loss = (
+        _LOSSES[keys.text("loss", "log", choices=_LOSSES)] if kind in ("gts", "tuned", "epsilon_greedy") else log_loss
+    )
+    prior = keys.get("prior", None) if kind in ("gts", "thompson_sampling", "tuned") else None
+    try:
+        if kind == "gts":
+            found = GeneralizedThompsonSampling(experts, loss, gamma=_gamma(keys), prior=prior, **_rest(keys))
+        elif kind == "epsilon_greedy":
+            found = epsilon_greedy(experts, loss, epsilon=keys.number("epsilon", 0.05, low=0, high=1))
+        elif kind == "tuned":
+            found = tuned(experts, loss, n_arms=n_arms, steps=steps, prior=prior)
+        else:
+            found = uniform(experts) if kind == "uniform" else thompson_sampling(experts, prior)
+    except InvalidInput as error:
+        raise error if str(error).startswith(keys.named("")) else keys.blame(error) from error
+    keys.close()
+    return found
+
+
+def _gamma(keys: Keys) -> Any:
+    """A number, or { scale = …, power = … } for min(cap, scale · step^-power)."""
+    value = keys.get("gamma", 0.0)
+    if not isinstance(value, dict):
+        return value
+    table = keys.table("gamma")
+    schedule = PowerSchedule(table.number("scale", low=0, high=1e9), table.number("power", 1 / 3, low=0, high=10))
+    table.close()
+    return schedule
+
+
+def _rest(keys: Keys) -> dict[str, float]:
+    return {name: keys.get(name, default) for name, default in (("eta", 0.5), ("optimism", 0.0), ("share", 0.0))}

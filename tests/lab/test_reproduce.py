@@ -1,0 +1,101 @@
+"""The paper's claims: all hold in a quick run, the report stands alone, finished work is not done again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.cli.main import main
+from oddsmith.lab.claims import EXPERIMENTS, base, chain, conditions
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes
+from oddsmith.lab.reproduce import report, reproduce
+from paper.reference import VECTORS, rational
+
+
+def test_every_claim_holds_in_a_quick_run(tmp_path: Path) -> None:
+    found = reproduce(tmp_path, quick=True, workers=2)
+    assert list(found) == list(EXPERIMENTS)
+    broken = [
+        f"{name}: {c.what}; {c.predicted}, {c.measured}" for name, o in found.items() for c in o.claims if not c.holds
+    ]
+    assert not broken
+    page = (tmp_path / "index.html").read_text()
+    assert f"All {sum(len(o.claims) for o in found.values())} claims hold" in page
+    assert page.count("data:image/svg+xml;base64,") == sum(len(o.figures) for o in found.values())
+    for fetched in ('src="http', 'href="http', "<script", "<link"):
+        assert fetched not in page
+
+
+def test_a_finished_experiment_is_not_run_again(tmp_path: Path) -> None:
+    first = reproduce(tmp_path, ["phase"], quick=True, engine="serial")
+    (kept,) = (tmp_path / "experiments").glob("phase-*.json")
+    changed = json.loads(kept.read_text()) | {"title": "kept from before"}
+    kept.write_text(json.dumps(changed))
+    assert reproduce(tmp_path, ["phase"], quick=True, engine="serial")["phase"].title == "kept from before"
+    kept.write_text("{")  # damaged: done again
+    assert reproduce(tmp_path, ["phase"], quick=True, engine="serial") == first
+
+
+def test_a_claim_that_fails_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    def wrong(sizes: Sizes) -> Outcome:
+        return Outcome("Wrong", "", (Claim("the moon is cheese", "nowhere", "yes", "no", False),), ())
+
+    monkeypatch.setitem(EXPERIMENTS, "phase", wrong)
+    assert main(["reproduce", "phase", "--quick", "--out", str(tmp_path), "--engine", "serial"]) == 2
+    assert "does not hold: the moon is cheese" in capsys.readouterr().err
+    report(tmp_path / "page.html", {"phase": wrong(Sizes(True))}, quick=True)
+    assert "1 of 1 claims do not hold" in (tmp_path / "page.html").read_text()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "thompson", "--quick", "--out", str(tmp_path), "--engine", "serial"]) == 0
+    assert "2 of   2 claims hold" in capsys.readouterr().out
+    assert main(["reproduce", "perpetuum", "--out", str(tmp_path)]) == 2
+    assert "experiments must be of horizon, prior" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "thompson", "--out", str(tmp_path / "file")]) == 2
+    assert "out must be a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", VECTORS["pessimistic_chain"], ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}")
+def test_the_matrix_chain_is_the_enumerated_chain(case: Any) -> None:
+    """Powers of two among the reference horizons, of 50-digit arithmetic; others lie between their neighbours."""
+    settings: Any = {"eta": rational(case["eta"]), "gamma": 0.0, "prior": rational(case["p1"])}
+    horizons, regret = chain.exact_regret("log", doublings=20, **settings)
+    steps, expected = int(case["T"]), rational(case["expected_pseudo_regret"])
+    if steps in horizons:
+        assert regret[horizons == steps][0] == pytest.approx(expected, rel=1e-10)
+    else:
+        assert regret[horizons < steps].max() <= expected <= regret[horizons > steps].min()
+
+
+@pytest.mark.parametrize(("loss", "gamma"), [("log", 0.0), ("square", 0.0), ("log", 0.3), ("square", 0.3)])
+def test_the_matrix_chain_against_all_paths(loss: str, gamma: float) -> None:
+    """Eight steps of the real policy along every path of arms and rewards, weighed by its exact odds."""
+    policy = base.gts(chain.INSTANCE, loss, eta=0.7, gamma=gamma, prior=[0.2, 0.8])
+
+    def expected(state: Any, steps: int) -> float:
+        if steps == 0:
+            return 0.0
+        odds = policy.odds(state, 0)
+        total = 0.4 * float(odds.propensities[0])
+        for arm, win in ((0, 0.5), (1, 0.9)):
+            decision = od.draw(odds, 0, 0.0 if arm == 0 else 1 - 1e-12)
+            if odds.propensities[arm] == 0:
+                continue
+            decision = decision._replace(arm=arm, advice=chain.INSTANCE[0, :, arm])
+            for reward, p in ((1.0, win), (0.0, 1 - win)):
+                total += odds.propensities[arm] * p * expected(policy.update(state, decision, reward), steps - 1)
+        return total
+
+    exact = chain.exact_regret(loss, eta=0.7, gamma=gamma, prior=0.2, doublings=2)[1]
+    assert exact[2] == pytest.approx(expected(policy.init(), 4), rel=1e-12)
+
+
+def test_moments_by_hand() -> None:
+    first, second = conditions.moments(od.square_loss, np.array(0.3), np.array(0.7))
+    assert first == pytest.approx(0.16)  # (g - f)²
+    assert second == pytest.approx(0.16 * (0.16 + 4 * 0.3 * 0.7))

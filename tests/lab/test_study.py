@@ -1,0 +1,191 @@
+"""Experiment files: what they run, what they refuse and with which key."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.cli.main import main
+from oddsmith.lab import simulate
+from oddsmith.lab.places import MODELS
+from oddsmith.lab.study import Study, read_study
+
+GOOD = """
+steps = 60
+runs = 3
+seeds = [0, 4]
+delay = { mean = 2.0 }
+rewards = { beta = 5.0 }
+
+[worlds.random]
+kind = "random"
+experts = 8
+
+[worlds.own]
+kind = "table"
+means = [[0.2, 0.8], [0.6, 0.4]]
+experts = [[[0.5, 0.4], [0.2, 0.8]], [[0.4, 0.5], [0.6, 0.4]]]
+
+[worlds.hostile]
+kind = "adversary"
+contexts = 4
+experts = 5
+
+[worlds.changing]
+kind = "switching"
+experts = 5
+truths = [0, 3]
+until = [30]
+
+[worlds.features]
+kind = "logistic"
+theta = [1.0, -2.0]
+experts = 6
+
+[worlds.flowers]
+kind = "classification"
+data = "iris"
+train = 30
+
+[policies.mixed]
+loss = "square"
+eta = 1.0
+gamma = { scale = 0.5, power = 0.5 }
+
+[policies.plain]
+kind = "thompson_sampling"
+
+[policies.greedy]
+kind = "epsilon_greedy"
+epsilon = 0.1
+
+[policies.theory]
+kind = "tuned"
+
+[policies.blind]
+kind = "uniform"
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, GOOD))
+    assert isinstance(study, Study)
+    table = study.run(tmp_path / "out", engine="serial")
+    assert len(table.rows) == 6 * 5
+    assert {row[0] for row in table.rows} == {"random", "own", "hostile", "changing", "features", "flowers"}
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count("<img") == 6
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    blind = next(row for row in table.rows if row[:2] == ("own", "blind"))
+    assert float(blind[2]) == pytest.approx(60 * (0.3 + 0.1) / 2, rel=0.2)  # contexts are drawn
+
+
+def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, GOOD))
+    cell = study.cells()[0]
+    table = study.run(tmp_path / "out", engine="serial")
+    runs = [
+        simulate(cell.plays, cell.where, steps=60, runs=3, seed=seed, delay=cell.delay, noise=cell.noise)
+        for seed in (0, 4)
+    ]
+    mean = np.concatenate([run.total for run in runs]).mean()
+    assert float(table.rows[0][2]) == pytest.approx(mean, abs=0.01)
+
+
+def test_the_bound_is_shown_where_theory_has_one(tmp_path: Path) -> None:
+    text = "steps = 50\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.a]\ngamma = 0.1\n[policies.b]\neta = 0.3\n"
+    table = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial")
+    bound = od.theory.regret_bound("log", n_arms=3, steps=50, prior=0.25, gamma=0.1).bound
+    assert [row[-1] for row in table.rows] == [f"{bound:,.0f}", ""]
+
+
+BASE = "steps = 10\n[worlds.w]\nkind = 'random'\n[policies.p]\ngamma = 0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BASE.replace("steps = 10", "steps = -5"), "steps must be a whole number of at least 1; got -5"),
+        (BASE.replace("steps = 10", "step = 10"), "steps must be given"),
+        ("rusn = 3\n" + BASE, "rusn is not a key; did you mean runs?"),
+        ("seeds = []\n" + BASE, "seeds must be a list"),
+        ("delay = -1\n" + BASE, "delay must be a whole number of at least 0; got -1"),
+        ("delay = { men = 3 }\n" + BASE, "delay.mean must be given"),
+        ("rewards = 'gauss'\n" + BASE, "rewards must be one of bernoulli"),
+        (BASE + "prior = [0.5, 0.5]\n", "policies.p.prior must have one entry for each of the 32 experts; got 2"),
+        (BASE + "prior = [0.5, 'a']\n", "policies.p.prior must"),
+        (BASE + "loss = 'hinge'\n", "policies.p.loss must be one of log, square; got 'hinge'"),
+        (BASE + "eta = -1.0\n", "policies.p.eta must be in (0, inf); got -1.0"),
+        (BASE + "kind = 'ucb'\n", "policies.p.kind must be one of"),
+        (BASE + "kind = 'uniform'\n", "policies.p.gamma is not a key"),
+        (BASE + "etta = 1.0\n", "policies.p.etta is not a key; did you mean eta?"),
+        (BASE.replace("gamma = 0.1", "gamma = 1.5"), "policies.p.gamma must be in [0, 1]; got 1.5"),
+        (BASE.replace("gamma = 0.1", "gamma = { scal = 1 }"), "policies.p.gamma.scale must be given"),
+        (BASE.replace("kind = 'random'", "kind = 'moon'"), "worlds.w.kind must be one of random"),
+        (BASE.replace("kind = 'random'", "kind = 'random'\narms = 0"), "worlds.w.arms must be a whole number"),
+        (
+            BASE.replace("kind = 'random'", "kind = 'random'\narmz = 2"),
+            "worlds.w.armz is not a key; did you mean arms?",
+        ),
+        (
+            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[2.0]]\nexperts = [[[0.5]]]"),
+            "worlds.w: table must be",
+        ),
+        (
+            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[0.5]]\nexperts = [[0.5]]"),
+            "worlds.w.experts must be",
+        ),
+        (
+            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[0.5], [1, 2]]\nexperts = 1"),
+            "worlds.w.means must be",
+        ),
+        (BASE.replace("kind = 'random'", "kind = 'switching'\ntruths = [99]\nuntil = []"), "worlds.w.truths must be"),
+        (
+            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'nowhere.npz'"),
+            "worlds.w.data must be a file.npz that is there; got nowhere.npz",
+        ),
+        (
+            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'iris'\ntrain = 900"),
+            "worlds.w.train must be",
+        ),
+        (
+            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'iris'\nmodels = ['llm']"),
+            f"worlds.w.models must be of {', '.join(MODELS)}",
+        ),
+        ("steps = 10\n[worlds]\n[policies.p]\n", "worlds must have at least one table [worlds.NAME]"),
+        ("steps = 10\nworlds = 3\n", "worlds must be a table"),
+    ],
+)
+def test_bad_files_get_one_sentence_with_the_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    code = main(["simulate", str(written(tmp_path, text)), "--out", str(tmp_path / "out")])
+    printed = capsys.readouterr()
+    assert code == 2
+    assert printed.out == ""
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(written(tmp_path, BASE)), "--out", str(tmp_path / "out"), "--engine", "serial"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].split() == [
+        "world",
+        "policy",
+        "regret",
+        "±",
+        "s.e.",
+        "reward",
+        "per",
+        "step",
+        "bound",
+    ]
+    assert "report:" in printed
