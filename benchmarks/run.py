@@ -14,7 +14,7 @@ PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit")
 PARTS: dict[str, Callable[[], str]] = {
     "step": step.report,
     "growth": lambda: growth.report(HERE / "figures"),
-    "simulation": simulation.report,
+    "simulation": lambda: simulation.report(HERE / "figures"),
     "imports": imports.report,
 }
 

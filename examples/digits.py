@@ -110,15 +110,15 @@ def trust(names: list[str], posteriors: Any) -> Figure:
 def cost(runs: dict[str, Run], alone: Any) -> Figure:
     """Wrong answers so far, of the agent, its rivals and the best model."""
     figure, (panel,) = panels(1, width=8)
-    steps = np.arange(1, len(alone) + 1)
+    steps = np.unique(np.linspace(1, len(alone), 120).round().astype(int))
     for i, (name, run) in enumerate(runs.items()):
-        wrong = np.cumsum(1 - run.rewards, axis=0)
+        wrong = np.cumsum(1 - run.rewards, axis=0)[steps - 1]
         band(panel, steps, wrong.mean(axis=1), wrong.std(axis=1, ddof=1) / np.sqrt(wrong.shape[1]), i, name)
     best, typical = 1 - alone.mean(axis=0).max(), 1 - alone.mean()
     panel.plot(steps, best * steps, color="black", lw=2, label="best model, known in advance")
     panel.plot(steps, typical * steps, color="grey", ls=":", label="a model picked at random")
-    ceiling = 1.6 * typical * len(steps)
-    panel.set(xlabel="digits answered", ylabel="wrong answers so far", xlim=(0, len(steps)), ylim=(0, ceiling))
+    ceiling = 1.6 * typical * len(alone)
+    panel.set(xlabel="digits answered", ylabel="wrong answers so far", xlim=(0, len(alone)), ylim=(0, ceiling))
     panel.legend(frameon=False, fontsize=9, loc="upper left")
     caption = "What it costs to find out: the agent's curve runs beside that of the best model, which nobody knew."
     return Figure(svg(figure), caption)
