@@ -103,8 +103,8 @@ def report(figures: Path) -> str:
 does one run after the other with the votes of every context in a table, and draws the same arms. Beside it, in the same
 rounds, what this machine can do: exponentials of numbers in the cache (*exp/s here*) and bytes copied between large
 arrays (*copy*). Every expert costs an exponential (its weight) and a logarithm (its loss) a step: *2 exps per expert*
-is their share of the arithmetic limit. *bytes* is the share of the memory's limit if all {BYTES} bytes per expert and step
-came from memory; up to 16,384 experts they come from the caches.
+is their share of the arithmetic limit. *bytes* is the share of the memory's limit if all {BYTES} bytes per expert and
+step came from memory; up to 16,384 experts they come from the caches.
 
 {table(header, rows)}
 
