@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.encoding import decode, encode
+from oddsmith.policies.base import ExpertState
 from oddsmith.policies.bounded import project
-from oddsmith.policies.gts import GtsState
 
 F = np.array([[0.3, 0.6, 0.2], [0.5, 0.1, 0.4]])
 BANK = od.GivenExperts(("a", "b"))
@@ -39,18 +39,18 @@ def test_folding_decisions_with_and_without_masks() -> None:
 @pytest.mark.parametrize("low", [-700.0, -740.0, -1000.0])
 def test_awake_weights_that_underflow_still_make_odds(any_kernels: str, low: float) -> None:
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(("asleep", "b", "c")), gamma=0.0)
-    state = GtsState(np.array([0.0, low, low - 1]), 0, ())
+    state = ExpertState(np.array([0.0, low, low - 1]), 0, ())
     f = np.array([[np.nan, np.nan], [0.9, 0.1], [0.1, 0.9]])
     expected = 1 / (1 + np.exp(-1))
     np.testing.assert_allclose(policy.odds(state, f).propensities, [expected, 1 - expected], rtol=1e-9)
-    batch = policy.odds(GtsState(np.stack([state.log_weights] * 2), 0, ()), np.stack([f, f])).propensities
+    batch = policy.odds(ExpertState(np.stack([state.log_weights] * 2), 0, ()), np.stack([f, f])).propensities
     np.testing.assert_allclose(batch, [[expected, 1 - expected]] * 2, rtol=1e-9)
 
 
 def test_faint_awake_experts_still_teach_each_other(any_kernels: str) -> None:
     """The leader votes but knows nothing of the drawn arm; two others, 800 nats behind, do."""
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(("leader", "b", "c")), od.square_loss, eta=1.0, gamma=1.0)
-    state = GtsState(np.array([0.0, -800.0, -800.0]), 0, ())
+    state = ExpertState(np.array([0.0, -800.0, -800.0]), 0, ())
     decision = od.decide(policy, state, np.array([[0.9, np.nan], [0.5, 0.9], [0.5, 0.2]]), 0.7)
     assert decision.arm == 1
     after = policy.update(state, decision, 1.0).log_weights
@@ -235,7 +235,7 @@ def test_caps_hold_for_odds_that_underflow() -> None:
 def test_fold_and_update_agree_about_what_is_refuted() -> None:
     """Nobody slept on the drawn arm, so the reward refutes one expert only, however little weight the other has."""
     policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, eta=1.0, gamma=0.5)
-    state = GtsState(np.array([0.0, -800.0]), 0, ())
+    state = ExpertState(np.array([0.0, -800.0]), 0, ())
     first = od.decide(policy, state, np.array([[1.0, np.nan], [0.5, 0.5]]), 0.1)
     second = od.decide(policy, state, np.array([[np.nan, np.nan], [0.5, 0.5]]), 0.1)
     folded = od.fold(policy, state, [first, second], [0, 1])

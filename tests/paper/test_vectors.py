@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from oddsmith.arrays import Array
 from oddsmith.decision import draw
-from oddsmith.policies.gts import GtsState
+from oddsmith.policies.base import ExpertState
 from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
 
 
@@ -103,7 +103,7 @@ def test_exact_enumeration(case: Any, any_kernels: str) -> None:
     )
     sums = dict.fromkeys(("regret", "gap", "lbar", "ln_w"), 0.0)
 
-    def walk(t: int, probability: float, state: GtsState, shifted: Array) -> None:
+    def walk(t: int, probability: float, state: ExpertState, shifted: Array) -> None:
         if t == len(case["contexts"]):
             sums["ln_w"] += probability * float(np.log((floats(case["prior"]) * np.exp(-policy.eta * shifted)).sum()))
             return
@@ -150,7 +150,7 @@ def test_pessimistic_chain(case: Any, any_kernels: str) -> None:
     for k in range(1, steps + 1):
         paid = policy.update(state, decision, np.where(lattice > 0, 1.0, 0.0))
         moved = np.where((abs(lattice) >= k)[:, None], paid.log_weights, state.log_weights)
-        state = GtsState(moved, k, ())
+        state = ExpertState(moved, k, ())
     odds = policy.odds(state, f).propensities
     mass, regret = (lattice == 0).astype(float), 0.0
     for _ in range(steps):

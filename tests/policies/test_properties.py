@@ -10,7 +10,7 @@ from scipy import stats
 
 import oddsmith as od
 from oddsmith.arrays import Array
-from oddsmith.policies.gts import GtsState
+from oddsmith.policies.base import ExpertState
 
 
 def instance(seed: int, *, sleepy: bool = False) -> tuple[Array, list[Array], Array, Array]:
@@ -37,7 +37,7 @@ def play(policy: od.GeneralizedThompsonSampling, contexts: list[Array], uniforms
     return decisions, state
 
 
-def same(policy: od.GeneralizedThompsonSampling, a: GtsState, b: GtsState) -> None:
+def same(policy: od.GeneralizedThompsonSampling, a: ExpertState, b: ExpertState) -> None:
     np.testing.assert_allclose(policy.posterior(a), policy.posterior(b), atol=1e-12, rtol=0)
 
 
@@ -122,7 +122,7 @@ def test_a_million_experts_with_far_apart_weights(any_kernels: str, leader_aslee
     if leader_asleep:
         predictions[17] = np.nan
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(tuple(map(str, range(n)))), gamma=0.05)
-    odds = policy.odds(GtsState(log_weights, 0, ()), predictions)
+    odds = policy.odds(ExpertState(log_weights, 0, ()), predictions)
     assert abs(odds.propensities.sum() - 1) <= 1e-12
     assert (odds.propensities >= 0.05 / k).all()
     awake = np.where(np.isnan(predictions[:, 0]), -np.inf, log_weights)

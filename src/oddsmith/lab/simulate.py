@@ -11,7 +11,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
-from oddsmith.policies.gts import GtsState
+from oddsmith.policies.base import ExpertState
 from oddsmith.progress import progress
 from oddsmith.worlds.base import Bernoulli, History, Noise, World
 
@@ -90,7 +90,7 @@ def _compiled(policy: Any, world: Any, shape: tuple[int, int], seed: int, due: A
     contexts = np.stack([world.context(t + 1, runs, contexts_rng) for t in range(steps)])
     chance = draws_rng.random(shape), rewards_rng.random(shape)
     played = finite.play(policy, world, contexts, chance=chance, due=due)
-    state = GtsState(played.log_weights, len(due.order), policy.experts.init((runs,)))
+    state = ExpertState(played.log_weights, len(due.order), policy.experts.init((runs,)))
     return Run(played.regret, played.arms, played.rewards, list(contexts), {}, state)
 
 

@@ -1,33 +1,26 @@
 """Generalized Thompson Sampling (Li 2013, Algorithm 1), with exact odds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oddsmith import kernels, weights
-from oddsmith.arrays import Array, Bools, Real, number, simplex
-from oddsmith.decision import Context, Decision, Odds, State
-from oddsmith.errors import InvalidInput, NoEligibleArm, OrderMatters, OutOfDomain
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision, Odds
+from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper, check_bank
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
+from oddsmith.policies.base import ExpertState, check_eligible, checked_prior
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
 
-__all__ = ["GeneralizedThompsonSampling", "GtsState"]
+__all__ = ["GeneralizedThompsonSampling"]
 
 _BLOCK = 1024  # events added up before they touch the weights: sums of many small losses keep their digits
-
-
-class GtsState(NamedTuple):
-    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the experts' own state."""
-
-    log_weights: Array
-    learnt: int
-    experts: State
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +61,7 @@ class GeneralizedThompsonSampling:
             object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         number("optimism", self.optimism, low=0, high=np.inf)
         number("share", self.share, low=0, high=1, open_high=True)
-        prior = _checked_prior(self.prior, self.experts.names)
+        prior = checked_prior(self.prior, self.experts.names)
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
         object.__setattr__(self, "prior", prior)
@@ -97,22 +90,22 @@ class GeneralizedThompsonSampling:
         """Whether the posterior does not depend on the order of rewards."""
         return self.share == 0 and not self.experts.moves
 
-    def init(self, shape: tuple[int, ...] = ()) -> GtsState:
+    def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""
         log_weights = np.broadcast_to(self._log_prior - self._log_prior.max(), (*shape, len(self._log_prior))).copy()
-        return GtsState(log_weights, 0, self.experts.init(shape))
+        return ExpertState(log_weights, 0, self.experts.init(shape))
 
-    def odds(self, state: GtsState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """Exact propensities, with the predictions (advice), the optimism bonus, and the weights if somebody sleeps."""
         if eligible is not None:
-            _check_eligible(eligible)
+            check_eligible(eligible)
         gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         polled = self.experts.poll(state.experts, context, state.log_weights, gamma, eligible)
         predictions, propensities, log_weights = polled
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
         return Odds(propensities, predictions, bonus, log_weights)
 
-    def update(self, state: GtsState, decision: Decision, reward: Real) -> GtsState:
+    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
         experts = state.experts
@@ -120,9 +113,9 @@ class GeneralizedThompsonSampling:
             experts = self.experts.update(experts, decision, reward)
             if experts is None:
                 raise InvalidInput("update of experts must return their state, even if changed in place; got None")
-        return GtsState(log_weights, state.learnt + 1, experts)
+        return ExpertState(log_weights, state.learnt + 1, experts)
 
-    def fold(self, state: GtsState, decisions: Decision, rewards: Any) -> GtsState:
+    def fold(self, state: ExpertState, decisions: Decision, rewards: Any) -> ExpertState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
         if not self.orderless:
             for decision, reward in zip(decisions.rows(), rewards, strict=True):
@@ -136,9 +129,9 @@ class GeneralizedThompsonSampling:
             factors = self._factors(decisions._replace(**block), rewards[rows])
             self._check_shape(factors.shape[1:], log_weights)
             log_weights = weights.reweigh(log_weights, factors.sum(axis=0))
-        return GtsState(log_weights, state.learnt + len(rewards), state.experts)
+        return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
 
-    def merge(self, *states: GtsState) -> GtsState:
+    def merge(self, *states: ExpertState) -> ExpertState:
         """One state that has learnt what these learnt from separate rewards, each starting at the prior.
 
         Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order of events.
@@ -153,18 +146,18 @@ class GeneralizedThompsonSampling:
         base = np.where(alive, self._log_prior, 0.0)
         learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
         log_weights = weights.reweigh(self._log_prior, np.asarray(learnt))
-        return GtsState(log_weights, sum(state.learnt for state in states), states[0].experts)
+        return ExpertState(log_weights, sum(state.learnt for state in states), states[0].experts)
 
-    def posterior(self, state: GtsState) -> Array:
+    def posterior(self, state: ExpertState) -> Array:
         """The probability (…, N) that each expert is the one to follow."""
         return weights.posterior(state.log_weights)
 
     def explain(
-        self, state: GtsState, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None
     ) -> Explanation:
         """Who votes for what, with which weight, and the part of gamma."""
         if eligible is not None:
-            _check_eligible(eligible)
+            check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
         gamma, n_arms = np.asarray(self._gamma(state, step)), predictions.shape[-1]
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
@@ -174,7 +167,7 @@ class GeneralizedThompsonSampling:
         names, arms = self.experts.names, self.arms or tuple(str(a) for a in range(n_arms))
         return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
-    def _gamma(self, state: GtsState, step: Any) -> Real:
+    def _gamma(self, state: ExpertState, step: Any) -> Real:
         return self.gamma_at(state.learnt + 1 if step is None else step)
 
     def gamma_at(self, step: Any) -> Real:
@@ -244,27 +237,6 @@ class GeneralizedThompsonSampling:
 
     def _why_ordered(self) -> str:
         return f"share={self.share}" if self.share else "experts that learn"
-
-
-def _checked_prior(prior: Any, names: Sequence[str]) -> Array:
-    """N probabilities in the order of the experts."""
-    n = len(names)
-    if prior is None:
-        return np.full(n, 1.0 / n)
-    if isinstance(prior, Mapping):
-        if unknown := [name for name in prior if name not in names]:
-            raise InvalidInput(f"prior must name the experts; got {unknown[0]!r}, which is none of {list(names)[:8]}")
-        if missing := [name for name in names if name not in prior]:
-            raise InvalidInput(f"prior must name every expert; got none for {missing[0]!r}")
-        prior = [prior[name] for name in names]
-    return simplex("prior", prior, n=n, over="experts")
-
-
-def _check_eligible(eligible: Any) -> None:
-    if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
-        raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
-    if not eligible.any(axis=-1).all():
-        raise NoEligibleArm("at least one arm must be eligible; got none")
 
 
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
