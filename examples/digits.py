@@ -24,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import oddsmith as od
 from oddsmith.lab import Run, simulate
+from oddsmith.lab.run import mean_and_error
 from oddsmith.progress import progress
 from oddsmith.reports import Figure, Section, Table, write
 from oddsmith.reports.style import COLOURS, DASHES, band, panels, svg
@@ -69,7 +70,7 @@ def race(experts: od.ModelExperts, x: Any, y: Any, runs: int) -> dict[str, Run]:
     rivals = {
         AGENT: od.GeneralizedThompsonSampling(said, gamma=GAMMA),
         "plain Thompson sampling": od.thompson_sampling(said),
-        "epsilon-greedy (epsilon 0.1)": od.epsilon_greedy(said, epsilon=0.1),
+        "epsilon-greedy (epsilon 0.01)": od.epsilon_greedy(said, epsilon=GAMMA),
         "uniform play": od.uniform(said),
     }
     return {
@@ -84,17 +85,13 @@ def results(runs: dict[str, Run], alone: Any, names: list[str]) -> Table:
     for name, run in runs.items():
         right = run.rewards.mean(axis=0)
         early = run.rewards[:100].mean()
-        rows.append((right.mean(), (name, f"{right.mean():.1%}", _error(right), f"{early:.1%}")))
+        rows.append((right.mean(), (name, f"{right.mean():.1%}", f"{mean_and_error(right)[1]:.1%}", f"{early:.1%}")))
     for i, name in enumerate(names):
         best = " (best in hindsight)" if i == alone.mean(axis=0).argmax() else ""
         share = alone[:, i].mean()
         rows.append((share, (f"{name}, alone{best}", f"{share:.1%}", "", f"{share:.1%}")))
     ordered = tuple(row for _, row in sorted(rows, key=lambda row: -row[0]))
     return Table(("who answers", "right", "± s.e.", "in the first 100"), ordered)
-
-
-def _error(right: Any) -> str:
-    return f"{right.std(ddof=1) / np.sqrt(right.size):.1%}"
 
 
 def trust(names: list[str], posteriors: Any) -> Figure:
@@ -113,7 +110,8 @@ def cost(runs: dict[str, Run], alone: Any) -> Figure:
     steps = np.unique(np.linspace(1, len(alone), 120).round().astype(int))
     for i, (name, run) in enumerate(runs.items()):
         wrong = np.cumsum(1 - run.rewards, axis=0)[steps - 1]
-        band(panel, steps, wrong.mean(axis=1), wrong.std(axis=1, ddof=1) / np.sqrt(wrong.shape[1]), i, name)
+        mean, error = np.array([mean_and_error(row) for row in wrong]).T
+        band(panel, steps, mean, error, i, name)
     best, typical = 1 - alone.mean(axis=0).max(), 1 - alone.mean()
     panel.plot(steps, best * steps, color="black", lw=2, label="best model, known in advance")
     panel.plot(steps, typical * steps, color="grey", ls=":", label="a model picked at random")
@@ -130,6 +128,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7, help="seed of the stream and of the agent's draws")
     parser.add_argument("--runs", type=int, default=40, help="how often the rivals play")
     arguments = parser.parse_args()
+    if arguments.runs < 2 or arguments.seed < 0:
+        parser.error(f"runs must be at least 2 and seed at least 0; got {arguments.runs} and {arguments.seed}")
 
     digits = load_digits()
     order = np.random.default_rng(arguments.seed).permutation(len(digits.target))

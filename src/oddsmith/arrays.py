@@ -27,6 +27,10 @@ def number(
     span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high or high == np.inf else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
+    try:
+        value = float(value)
+    except OverflowError as error:
+        raise InvalidInput(f"{what} must be in {span}; got a whole number of {len(str(value))} digits") from error
     above, below = low < value if open_low else low <= value, value < high if open_high else value <= high
     if not (above and below and np.isfinite(value)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
@@ -48,7 +52,7 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
         if array.dtype.kind not in "fiub":
             raise TypeError(f"dtype {array.dtype}")
         array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be numbers; got {_shown(value)}") from error
     if ndim is not None and array.ndim != ndim:
         raise InvalidInput(f"{what} must have {ndim} axes; got shape {array.shape}")

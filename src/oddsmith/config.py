@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from oddsmith.arrays import number
+from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Keys", "read_toml"]
@@ -21,8 +21,8 @@ def read_toml(path: Path) -> "Keys":
             return Keys(tomllib.load(file))
     except OSError as error:
         raise InvalidInput(f"{path} must be a file that can be read; {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} must be TOML; {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} must be TOML; {error!s:.200}") from error
 
 
 class Keys:
@@ -39,9 +39,6 @@ class Keys:
     def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
         self.values, self._path, self._asked = dict(values), path, list[str]()
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.values
-
     def named(self, name: str) -> str:
         """The whole name of a key, as the file's author would write it."""
         return f"{self._path}.{name}" if self._path else name
@@ -53,12 +50,18 @@ class Keys:
             raise InvalidInput(f"{self.named(name)} must be given; got nothing")
         return self.values.get(name, default)
 
-    def whole(self, name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
+    def whole(self, name: str, default: Any = _REQUIRED, *, least: int = 1, most: int = 10**9) -> int:
         """A whole number of at least `least`."""
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(f"{self.named(name)} must be a whole number of at least {least}; got {value!r}")
+            raise InvalidInput(f"{self.named(name)} must be a whole number of at least {least}; got {value!r:.60}")
+        if value > most:
+            raise InvalidInput(f"{self.named(name)} must be a whole number of at most {most:,}; got {value!r:.60}")
         return value
+
+    def numbers(self, name: str, *, ndim: int) -> Array:
+        """Finite numbers in as many nested lists as `ndim`."""
+        return finite(self.named(name), self.get(name), ndim=ndim)
 
     def number(self, name: str, default: Any = _REQUIRED, *, low: float, high: float) -> float:
         """A number in [low, high]."""

@@ -5,18 +5,27 @@ their own configuration points. Every call runs with one thread of linear algebr
 the engine or on the number of workers.
 """
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
+from oddsmith import kernels
 from oddsmith.errors import InvalidInput, MissingExtra
 
 __all__ = ["ENGINES", "each"]
 
 ENGINES = ("serial", "local", "dask", "ray", "spark")
 _STREAM = ("local", "dask")  # whose joblib backends give back each result as it finishes
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "serial": ("threadpoolctl",),
+    "local": ("threadpoolctl", "joblib"),
+    "dask": ("threadpoolctl", "joblib", "distributed"),
+    "ray": ("threadpoolctl", "joblib", "ray"),
+    "spark": ("threadpoolctl", "joblib", "pyspark", "joblibspark"),
+}
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -34,20 +43,29 @@ def each(
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidInput(f"workers must be a whole number of at least 1; got {workers!r}")
+    _require(engine)
     if engine == "serial":
-        yield from (_numbered(function, i, item) for i, item in enumerate(items))
+        yield from (_numbered(function, i, item, None) for i, item in enumerate(items))
         return
-    try:
-        yield from _parallel(function, items, engine, workers)
-    except ImportError as error:
-        extra = "lab" if engine == "local" else engine
-        raise MissingExtra(f"engine {engine!r} needs the extra oddsmith[{extra}]; {error}") from error
+    yield from _parallel(function, items, engine, workers)
 
 
-def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item) -> tuple[int, _Result]:
-    """The item's place and result, computed with one thread of linear algebra."""
+def _require(engine: str) -> None:
+    """Refuses an engine whose packages are not installed."""
+    for name in _NEEDS[engine]:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            extra = "lab" if engine in ("serial", "local") else engine
+            raise MissingExtra(f"engine {engine!r} needs the extra oddsmith[{extra}]; {error}") from error
+
+
+def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None) -> tuple[int, _Result]:
+    """The item's place and result, computed with one thread of linear algebra and the caller's choice of kernels."""
     from threadpoolctl import threadpool_limits
 
+    if choice is not None:
+        kernels.use(choice)
     with threadpool_limits(1):
         return i, function(item)
 
@@ -57,7 +75,7 @@ def _parallel(
 ) -> Iterator[tuple[int, _Result]]:
     import joblib
 
-    tasks = [joblib.delayed(_numbered)(function, i, item) for i, item in enumerate(items)]
+    tasks = [joblib.delayed(_numbered)(function, i, item, kernels.choice()) for i, item in enumerate(items)]
     with ExitStack() as opened:
         _enter(engine, workers, opened)
         settings: Any = {"n_jobs": workers or -1, "batch_size": 1}

@@ -17,7 +17,7 @@ import numpy as np
 
 from oddsmith.errors import NotPortable
 
-__all__ = ["describe", "difference", "fingerprint", "unversioned"]
+__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unversioned"]
 
 
 def fingerprint(policy: object) -> str:
@@ -91,6 +91,44 @@ def unversioned(policy: object) -> bool:
     if hasattr(policy, "models") and getattr(policy, "version", None) is None:
         return True
     return any(unversioned(getattr(policy, field.name)) for field in fields(policy) if not field.name.startswith("_"))
+
+
+def opaque(value: Any) -> str | None:
+    """The class of something inside that is known by its class alone, so that two of them cannot be told apart.
+
+    Models that were given a version are known by it.
+
+    >>> opaque({"a": [1, np.zeros(2)]}) is None, opaque([object()])
+    (True, 'object')
+    """
+    if value is None or isinstance(value, bool | int | float | str | np.generic | np.ndarray | type | np.ufunc):
+        return None
+    if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
+        return None
+    if isinstance(value, functools.partial):
+        return opaque([value.func, value.args, value.keywords])
+    if isinstance(value, dict):
+        return opaque(list(value.values()))
+    if isinstance(value, list | tuple):
+        return next((found for inner in value if (found := opaque(inner)) is not None), None)
+    if not is_dataclass(value):
+        return type(value).__name__
+    if getattr(value, "version", None) is not None:
+        return None
+    return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])
+
+
+@functools.lru_cache(maxsize=1)
+def source_digest() -> str:
+    """A hash of every source file of the library: results kept on disk are known by it.
+
+    >>> len(source_digest())
+    32
+    """
+    root, content = Path(__file__).parent, sha256()
+    for path in sorted(root.rglob("*.py")):
+        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return content.hexdigest()[:32]
 
 
 def _qualified(value: Any) -> str:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from oddsmith.errors import InvalidInput, MissingExtra
 
-__all__ = ["LOG", "SQUARE", "compiled", "use"]
+__all__ = ["LOG", "SQUARE", "choice", "compiled", "use"]
 
 LOG, SQUARE = 0, 1  # the losses that have a compiled twin
 
@@ -28,6 +28,12 @@ def compiled() -> ModuleType | None:
     >>> use("auto")
     """
     return _twins if _chosen is not None else _choose(os.environ.get("ODDSMITH_KERNELS", "auto"))
+
+
+def choice() -> str:
+    """What was chosen: "auto", "numba" or "numpy"."""
+    compiled()
+    return _chosen or "auto"
 
 
 def use(choice: str) -> None:

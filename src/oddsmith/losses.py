@@ -16,7 +16,7 @@ import numpy as np
 from oddsmith.arrays import Array, Real, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Loss", "Scaled", "log_loss", "scaled", "square_loss"]
+__all__ = ["LOSSES", "Loss", "Scaled", "log_loss", "scaled", "square_loss"]
 
 Loss: TypeAlias = Callable[[Array, Any], Array]
 """loss(predictions, rewards), elementwise."""
@@ -82,3 +82,6 @@ def scaled(loss: Loss, beta: float) -> Scaled:
     array([0.0625])
     """
     return Scaled(loss, beta)
+
+
+LOSSES: dict[str, Loss] = {"log": log_loss, "square": square_loss}

@@ -8,6 +8,7 @@ from typing import TextIO, TypeVar
 __all__ = ["progress"]
 
 _Item = TypeVar("_Item")
+_busy = False
 _WIDTH = 24
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
 
@@ -18,10 +19,12 @@ def progress(items: Iterable[_Item], total: int, what: str, stream: TextIO | Non
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
     """
+    global _busy
     out = sys.stderr if stream is None else stream
-    if not out.isatty():
+    if _busy or not out.isatty():  # one bar at a time: the outermost
         yield from items
         return
+    _busy = True
     start = shown = time.monotonic()
     done = 0
     try:
@@ -32,6 +35,7 @@ def progress(items: Iterable[_Item], total: int, what: str, stream: TextIO | Non
                 shown = now
                 print(f"\r{_line(what, done, total, now - start)}", end="", file=out, flush=True)
     finally:
+        _busy = False
         if shown > start:
             print(f"\r{_line(what, done, total, time.monotonic() - start)}", file=out, flush=True)
 

@@ -68,6 +68,18 @@ def test_the_compiled_path_draws_the_same_arms(loss: Any, delay: int) -> None:
     assert slow.state.learnt == fast.state.learnt
 
 
+def test_the_compiled_path_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
+    kernels.use("numba")
+    whole = simulate(policy, world, steps=50, runs=11)
+    monkeypatch.setattr(finite, "_AT_ONCE", 50 * 32 * 4)
+    parts = simulate(policy, world, steps=50, runs=11)
+    kernels.use("auto")
+    np.testing.assert_array_equal(whole.arms, parts.arms)
+    np.testing.assert_array_equal(whole.state.log_weights, parts.state.log_weights)
+
+
 def test_what_the_compiled_path_does_not_know_goes_step_by_step() -> None:
     table, world = instance()
     tied = table.copy()
@@ -115,9 +127,9 @@ def test_regret_to_the_best_expert_is_regret_when_one_is_true() -> None:
     table, world = instance()
     experts = od.TableExperts(table)
     run = simulate(od.GeneralizedThompsonSampling(experts, gamma=0.1), world, steps=100, runs=6, seed=1)
-    np.testing.assert_allclose(run.regret_to(experts, world), run.total, atol=1e-9)
+    np.testing.assert_allclose(run.regret_to(experts), run.total, atol=1e-9)
     others = od.TableExperts(table[:, 1:])
-    assert (run.regret_to(others, world) < run.total).all()
+    assert (run.regret_to(others) < run.total).all()
 
 
 def test_bayes_regret_grows_with_the_surprise_of_the_prior() -> None:
@@ -163,3 +175,66 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
     settings: Any = {"steps": 10, "runs": 2} | wrong
     with pytest.raises(od.InvalidInput, match=message):
         simulate(od.GeneralizedThompsonSampling(od.TableExperts(table)), world, **settings)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "seed must be"),
+        ({"seed": 1.5}, "seed must be"),
+        ({"trace": None}, "trace must be a list"),
+        ({"noise": 3}, "noise must be a function"),
+        ({"policy": None}, "policy must have the verbs"),
+        ({"world": 7}, "world must have context and means"),
+        ({"world": worlds.TableWorld(np.full((10, 2), 0.5))}, "policy must have the world's 2 arms; got 3"),
+        ({"delay": 2**62}, "delay must be a whole number"),
+    ],
+)
+def test_wrong_parts(wrong: Any, message: str) -> None:
+    table, world = instance()
+    settings: Any = {
+        "policy": od.GeneralizedThompsonSampling(od.TableExperts(table)),
+        "world": world,
+        "steps": 3,
+    } | wrong
+    with pytest.raises(od.InvalidInput, match=message):
+        simulate(**settings)
+
+
+def test_seeds_bring_other_truths_and_other_orders() -> None:
+    """A world's own choices belong to the seed of the simulation, apart from the stream of contexts."""
+    table = np.clip(np.random.default_rng(1).beta(2, 2, (8, 8, 2)), 0.05, 0.95)
+    drawn = worlds.DrawnTruth(table, np.full(8, 1 / 8))
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table))
+    truths, contexts = [], []
+    for seed in range(200):
+        run = simulate(policy, drawn, steps=2, seed=seed)
+        truths.append(int(run.world.truths(1)[0]))  # type: ignore[attr-defined]
+        contexts.append(int(run.contexts[1][0]))
+    assert 10 < np.sum(np.array(truths) == np.array(contexts)) < 45  # 25 expected, sd 4.7
+    flowers = worlds.dataset("iris")
+    experts = od.FunctionExperts({"even": even}, arms=["a", "b", "c"])
+    first = [simulate(od.uniform(experts), flowers, steps=1, seed=seed).contexts[0].tolist() for seed in range(8)]
+    assert len({str(x) for x in first}) > 4
+
+
+def even(context: Any) -> Any:
+    return np.full((*np.shape(context)[:-1], 3), 0.5)
+
+
+def test_the_log_says_what_has_not_arrived() -> None:
+    table, world = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
+    run = simulate(policy, world, steps=100, runs=2, delay=50, trace="log")
+    log = run.log(1).rewarded()
+    assert len(log) == 50
+    folded = od.fold(policy, policy.init(), log.decisions(), log.reward)
+    np.testing.assert_allclose(folded.log_weights, run.state.log_weights[1], atol=1e-12)
+
+
+def test_the_gap_of_a_sleeper_is_a_number() -> None:
+    table, world = instance()
+    table = table.copy()
+    table[0, 1] = np.nan
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
+    assert np.isfinite(simulate(policy, world, steps=30, trace=("gap",)).traces["gap"]).all()

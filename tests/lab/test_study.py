@@ -109,6 +109,10 @@ def test_the_bound_is_shown_where_theory_has_one(tmp_path: Path) -> None:
 BASE = "steps = 10\n[worlds.w]\nkind = 'random'\n[policies.p]\ngamma = 0.1\n"
 
 
+def world(kind: str) -> str:
+    return BASE.replace("kind = 'random'", f"kind = {kind}")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -122,43 +126,63 @@ BASE = "steps = 10\n[worlds.w]\nkind = 'random'\n[policies.p]\ngamma = 0.1\n"
         (BASE + "prior = [0.5, 0.5]\n", "policies.p.prior must have one entry for each of the 32 experts; got 2"),
         (BASE + "prior = [0.5, 'a']\n", "policies.p.prior must"),
         (BASE + "loss = 'hinge'\n", "policies.p.loss must be one of log, square; got 'hinge'"),
-        (BASE + "eta = -1.0\n", "policies.p.eta must be in (0, inf); got -1.0"),
+        (BASE + "eta = -1.0\n", "policies.p.eta must be in (0, 1e+12]; got -1.0"),
         (BASE + "kind = 'ucb'\n", "policies.p.kind must be one of"),
         (BASE + "kind = 'uniform'\n", "policies.p.gamma is not a key"),
         (BASE + "etta = 1.0\n", "policies.p.etta is not a key; did you mean eta?"),
         (BASE.replace("gamma = 0.1", "gamma = 1.5"), "policies.p.gamma must be in [0, 1]; got 1.5"),
         (BASE.replace("gamma = 0.1", "gamma = { scal = 1 }"), "policies.p.gamma.scale must be given"),
-        (BASE.replace("kind = 'random'", "kind = 'moon'"), "worlds.w.kind must be one of random"),
-        (BASE.replace("kind = 'random'", "kind = 'random'\narms = 0"), "worlds.w.arms must be a whole number"),
+        (world("'moon'"), "worlds.w.kind must be one of random"),
+        (world("'random'\narms = 0"), "worlds.w.arms must be a whole number"),
         (
-            BASE.replace("kind = 'random'", "kind = 'random'\narmz = 2"),
+            world("'random'\narmz = 2"),
             "worlds.w.armz is not a key; did you mean arms?",
         ),
         (
-            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[2.0]]\nexperts = [[[0.5]]]"),
-            "worlds.w: table must be",
+            world("'table'\nmeans = [[2.0]]\nexperts = [[[0.5]]]"),
+            "worlds.w.means must be mean rewards in [0, 1]",
         ),
         (
-            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[0.5]]\nexperts = [[0.5]]"),
-            "worlds.w.experts must be",
+            world("'table'\nmeans = [[0.5]]\nexperts = [[0.5]]"),
+            "worlds.w.experts must have 3 axes",
         ),
         (
-            BASE.replace("kind = 'random'", "kind = 'table'\nmeans = [[0.5], [1, 2]]\nexperts = 1"),
+            world("'table'\nmeans = [[0.5], [1, 2]]\nexperts = 1"),
             "worlds.w.means must be",
         ),
-        (BASE.replace("kind = 'random'", "kind = 'switching'\ntruths = [99]\nuntil = []"), "worlds.w.truths must be"),
+        (world("'switching'\ntruths = [99]\nuntil = []"), "worlds.w.truths must be"),
         (
-            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'nowhere.npz'"),
+            world("'classification'\ndata = 'nowhere.npz'"),
             "worlds.w.data must be a file.npz that is there; got nowhere.npz",
         ),
         (
-            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'iris'\ntrain = 900"),
+            world("'classification'\ndata = 'iris'\ntrain = 900"),
             "worlds.w.train must be",
         ),
         (
-            BASE.replace("kind = 'random'", "kind = 'classification'\ndata = 'iris'\nmodels = ['llm']"),
+            world("'classification'\ndata = 'iris'\nmodels = ['llm']"),
             f"worlds.w.models must be of {', '.join(MODELS)}",
         ),
+        ("seeds = [true]\n" + BASE, "seeds must be a list of whole numbers"),
+        (f"seeds = [{2**70}]\n" + BASE, "seeds must be a list of whole numbers"),
+        ("seeds = [1, 1]\n" + BASE, "seeds must differ"),
+        (BASE.replace("steps = 10", "steps = 1000000000000"), "steps must be a whole number of at most"),
+        (BASE + "eta = 1e308\n", "policies.p.eta must be in (0, 1e+12]"),
+        (BASE + "eta = 1" + "0" * 400 + "\n", "policies.p.eta must be in (0, 1e+12]; got a whole number of 401 digits"),
+        (
+            world("'switching'\ntruths = [0, 1.0]\nuntil = [5]"),
+            "worlds.w.truths must be",
+        ),
+        (
+            world("'switching'\ntruths = [0, 1]\nuntil = [true]"),
+            "worlds.w.until must be",
+        ),
+        (
+            world("'table'\nmeans = [['0.5']]\nexperts = [[[0.5]]]"),
+            "worlds.w.means must be",
+        ),
+        (world("'logistic'"), "worlds.w.theta must be given"),
+        ("a = " + "[" * 5000, "must be TOML"),
         ("steps = 10\n[worlds]\n[policies.p]\n", "worlds must have at least one table [worlds.NAME]"),
         ("steps = 10\nworlds = 3\n", "worlds must be a table"),
     ],

@@ -15,8 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 import oddsmith as od
 from lab.sweeping import cells
+from oddsmith import kernels
 from oddsmith.lab import Cell, grid, simulate, sweep
-from oddsmith.worlds import TableWorld
+from oddsmith.worlds import Bernoulli, TableWorld
 
 
 def test_the_table_is_what_simulate_says(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_what_changes_a_result_changes_the_key() -> None:
 
 def test_wrong_sweeps(tmp_path: Path) -> None:
     twice = cells()[:1] * 2
-    with pytest.raises(od.InvalidInput, match="cells must differ; got plain in still twice"):
+    with pytest.raises(od.InvalidInput, match=r"cells must differ .* got plain in still, seed 0, twice"):
         sweep(twice, tmp_path)
     with pytest.raises(od.InvalidInput, match="cells must not be empty"):
         sweep([], tmp_path)
@@ -103,3 +104,73 @@ def test_wrong_sweeps(tmp_path: Path) -> None:
     unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]))
     with pytest.raises(od.NoVersion, match="give ModelExperts a version"):
         sweep(grid({"p": unnamed}, {"w": TableWorld(np.eye(2))}, steps=3), tmp_path)
+
+
+class Fickle(TableWorld):
+    """A world that pays 0 whatever its table says."""
+
+    def means(self, step: int, context: Any) -> Any:
+        return super().means(step, context) * 0
+
+
+class Plain:
+    """A world that is no dataclass: known by its class alone."""
+
+    n_arms = 2
+
+    def __init__(self, mean: float) -> None:
+        self.mean = mean
+
+    def context(self, step: int, runs: int, rng: Any, history: Any = None) -> Any:
+        return np.zeros(runs, dtype=np.int64)
+
+    def means(self, step: int, context: Any) -> Any:
+        return np.full((len(context), 2), self.mean)
+
+
+TWO = np.array([[[0.2, 0.8], [0.6, 0.4]]])
+
+
+def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO))
+    with pytest.raises(od.NotPortable, match="must be a dataclass, known by its fields; got Plain"):
+        sweep(grid({"p": policy}, {"w": Plain(0.1)}, steps=3), tmp_path)
+
+
+def test_seeds_may_be_read_once_and_names_must_differ(tmp_path: Path) -> None:
+    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(TWO)), TableWorld(TWO[:, 0])
+    assert len(grid({"a": policy, "b": policy}, {"w": world}, seeds=iter([0, 1, 2]), steps=3)) == 6
+    other = od.GeneralizedThompsonSampling(od.TableExperts(TWO), eta=0.1)
+    with pytest.raises(od.InvalidInput, match="cells must differ"):
+        sweep([*grid({"a": policy}, {"w": world}, steps=3), *grid({"a": other}, {"w": world}, steps=3)], tmp_path)
+    with pytest.raises(od.InvalidInput, match="seed must be"):
+        grid({"a": policy}, {"w": world}, seeds=[1.7], steps=3)  # type: ignore[list-item]
+
+
+def test_workers_use_the_kernels_that_were_chosen(tmp_path: Path) -> None:
+    kernels.use("numpy")
+    alone = sweep(cells()[:4], tmp_path / "serial", engine="serial")
+    assert sweep(cells()[:4], tmp_path / "local", engine="local", workers=2).equals(alone)
+    kernels.use("auto")
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "table.parquet").mkdir()
+    for out in ("file", "taken"):
+        with pytest.raises(od.InvalidInput, match="out must be a folder"):
+            sweep(cells()[:1], tmp_path / out, engine="serial")
+
+
+def test_a_subclass_goes_step_by_step() -> None:
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.1)
+    assert simulate(policy, Fickle(TWO[:, 0]), steps=20, runs=3).rewards.sum() == 0
+    assert simulate(policy, TableWorld(TWO[:, 0]), steps=20, runs=3, noise=Never()).rewards.sum() == 0
+
+
+class Never(Bernoulli):
+    """Pays nothing."""
+
+    def __call__(self, means: Any, rng: Any) -> Any:
+        return means * 0

@@ -29,6 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"oddsmith: not enough memory; ask for less at once ({error})", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("oddsmith: stopped; what was finished is kept where the command keeps results", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the reader (head, less) has seen enough; what is left unwritten must not raise at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -11,7 +11,16 @@ from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.weights import greedy, mix, vote
 
-__all__ = ["Experts", "Poll", "Wrapper", "as_predictions", "check_bank", "check_names", "numbered"]
+__all__ = [
+    "Experts",
+    "Poll",
+    "Wrapper",
+    "as_predictions",
+    "check_bank",
+    "check_names",
+    "checked_predictions",
+    "numbered",
+]
 
 
 Poll: TypeAlias = tuple[Array, Array, Array | None]
@@ -72,10 +81,10 @@ class Experts(Protocol):
         """
         if type(self).advise is not Experts.advise:
             predictions, ballots = self.advise(state, context, eligible)
-            predictions = _checked(predictions, log_weights, eligible)
+            predictions = checked_predictions(predictions, log_weights, eligible)
             propensities, asleep = mix(log_weights, ballots, gamma, eligible), bool(np.isnan(predictions).any())
         else:
-            predictions = _checked(self.predict(state, context), log_weights, eligible)
+            predictions = checked_predictions(self.predict(state, context), log_weights, eligible)
             propensities, asleep = vote(log_weights, predictions, gamma, eligible)
         return predictions, propensities, log_weights if asleep else None
 
@@ -155,7 +164,7 @@ def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
     return predictions
 
 
-def _checked(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
+def checked_predictions(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
     if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _KNOWN[0] or predictions.dtype in _KNOWN):
         predictions = as_predictions(predictions, n_experts=log_weights.shape[-1], source="experts")

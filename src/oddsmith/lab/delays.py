@@ -23,6 +23,8 @@ class Delay(Protocol):
 class GeometricDelay:
     """Random delays 0, 1, 2, … with this mean: at every step a waiting reward arrives with the same probability.
 
+    `simulate` draws them once for each step, for all runs of a seed together.
+
     >>> GeometricDelay(0)(3, np.random.default_rng(0))
     array([0, 0, 0])
     """
@@ -60,6 +62,6 @@ def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arriva
 
 
 def _whole(delay: Any) -> int:
-    if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or delay < 0:
+    if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or not 0 <= delay < 2**40:
         raise InvalidInput(f"delay must be a whole number of at least 0, or a random delay; got {delay!r}")
     return int(delay)

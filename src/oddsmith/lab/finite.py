@@ -16,6 +16,9 @@ from oddsmith.worlds.tables import TableWorld
 __all__ = ["Played", "play", "suits"]
 
 
+_AT_ONCE = 300_000_000  # expert-steps between two looks at the clock: about a second
+
+
 class Played(NamedTuple):
     """Regret, arms and rewards (T, runs), and the log weights (runs, N) at the end."""
 
@@ -27,11 +30,12 @@ class Played(NamedTuple):
 
 def suits(policy: Policy, world: World) -> bool:
     """Whether the compiled path can do it: plain GTS with log or square loss, tables without ties and sleepers."""
-    if kernels.compiled() is None or not isinstance(world, TableWorld):
+    # exact types: a subclass may do something else
+    if kernels.compiled() is None or type(world) is not TableWorld:
         return False
-    if not isinstance(policy, GeneralizedThompsonSampling) or policy.fused is None:
+    if type(policy) is not GeneralizedThompsonSampling or policy.fused is None:
         return False
-    if not isinstance(policy.experts, TableExperts) or policy.experts.table.shape[::2] != world.table.shape:
+    if type(policy.experts) is not TableExperts or policy.experts.table.shape[::2] != world.table.shape:
         return False
     table = policy.experts.table
     # predictions of 0 and 1 can refute an expert, which the numpy path looks after
@@ -56,5 +60,14 @@ def play(
     log_weights = policy.init((runs,)).log_weights
     played = Played(np.empty((steps, runs)), np.empty((steps, runs), np.int64), np.empty((steps, runs)), log_weights)
     assert policy.fused is not None
-    compiled_play(world.table, arms_first, table.favourites, contexts, (*chance, gammas, *due), policy.fused, played)
+    size = max(1, _AT_ONCE // (steps * log_weights.shape[1]))
+    starts = range(0, runs, size)
+    for start in progress(starts, len(starts), "runs"):
+        part = slice(start, start + size)
+        given: Any = [np.ascontiguousarray(values[:, part]) for values in (contexts, *chance)]
+        some = Played(*(np.ascontiguousarray(values[:, part]) for values in played[:3]), log_weights[part])
+        rest = (*given[1:], gammas, *due)
+        compiled_play(world.table, arms_first, table.favourites, given[0], rest, policy.fused, some)
+        for whole, filled in zip(played[:3], some[:3], strict=True):
+            whole[:, part] = filled
     return played

@@ -17,7 +17,7 @@ from oddsmith.worlds.base import World
 from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.linear import LogisticWorld
-from oddsmith.worlds.tables import TableWorld
+from oddsmith.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "Place", "place"]
 
@@ -42,11 +42,9 @@ def place(keys: Keys) -> Place:
 
 
 def _table(keys: Keys) -> Array:
-    """Random predictions (contexts, experts, arms) from Beta(2, 2), clipped to [0.05, 0.95]."""
+    """Random predictions (contexts, experts, arms)."""
     shape = keys.whole("contexts", 10), keys.whole("experts", 32), keys.whole("arms", 3)
-    rng = np.random.default_rng(keys.whole("seed", 7, least=0))
-    table: Array = np.clip(rng.beta(2, 2, shape), 0.05, 0.95)
-    return table
+    return random_table(*shape, seed=keys.whole("seed", 7, least=0))
 
 
 def _random(keys: Keys) -> Place:
@@ -63,17 +61,20 @@ def _switching(keys: Keys) -> Place:
     table = _table(keys)
     truths, until = keys.get("truths"), keys.get("until")
     experts = range(table.shape[1])
-    if not isinstance(truths, list) or not truths or any(truth not in experts for truth in truths):
+    if not isinstance(truths, list) or not truths or any(type(i) is not int or i not in experts for i in truths):
         raise InvalidInput(f"truths must be experts 0 … {experts[-1]}; got {truths!r:.60}")
-    if not isinstance(until, list) or not all(isinstance(step, int) for step in until):
+    if not isinstance(until, list) or any(type(step) is not int for step in until):
         raise InvalidInput(f"until must be a list of steps; got {until!r:.60}")
     return Place(SwitchingWorld([TableWorld(table[:, i]) for i in truths], until), TableExperts(table), None)
 
 
 def _given(keys: Keys) -> Place:
-    means, said = (_numbers(name, keys) for name in ("means", "experts"))
+    means, said = keys.numbers("means", ndim=2), keys.numbers("experts", ndim=3)
+    for what, values in (("means", means), ("experts", said)):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InvalidInput(f"{what} must be mean rewards in [0, 1]; got {values.min():g} to {values.max():g}")
     world = TableWorld(means)
-    if said.ndim != 3 or said.shape[::2] != means.shape:
+    if said.shape[::2] != means.shape:
         raise InvalidInput(
             f"experts must be predictions (contexts, experts, arms) like means {means.shape}; got shape {said.shape}"
         )
@@ -83,19 +84,12 @@ def _given(keys: Keys) -> Place:
 
 def _logistic(keys: Keys) -> Place:
     """A true weight vector theta, and a bank of other vectors of the same norm; the first expert is the truth."""
-    theta = _numbers("theta", keys)
+    theta = keys.numbers("theta", ndim=1)
     world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
     rng = np.random.default_rng(keys.whole("seed", 7, least=0))
     others = rng.standard_normal((keys.whole("experts", 32) - 1, len(theta)))
     others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
     return Place(world, LinearExperts(np.vstack([theta, others])), 0)
-
-
-def _numbers(name: str, keys: Keys) -> Array:
-    try:
-        return np.array(keys.get(name), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be numbers, the same many in every row; {error}") from error
 
 
 def _classification(keys: Keys) -> Place:
@@ -106,6 +100,8 @@ def _classification(keys: Keys) -> Place:
     if not isinstance(names, list) or not names or any(name not in MODELS for name in names):
         raise InvalidInput(f"models must be of {', '.join(MODELS)}; got {names!r:.80}")
     order = np.random.default_rng(seed).permutation(len(found.X))
+    if absent := sorted(set(range(found.n_arms)) - set(found.y.tolist())):
+        raise InvalidInput(f"data must have rows of every class 0 … {found.n_arms - 1}; got none of {absent[0]}")
     if train >= len(order):
         raise InvalidInput(f"train must be below the {len(order)} rows of the data; got {train}")
     x, y = found.X[order], found.y[order]
@@ -113,7 +109,7 @@ def _classification(keys: Keys) -> Place:
         raise InvalidInput(
             f"train must be so many rows that every class is seen; got {train}, without class {missing[0]}"
         )
-    models = {name: _model(name).fit(x[:train], y[:train]) for name in names}
+    models = {name: _trained(name, x[:train], y[:train]) for name in names}
     bank = ModelExperts(models, arms=[str(arm) for arm in range(found.n_arms)])
     predictions = bank.predict(bank.init(), x[train:])
     right = (y[train:, None] == np.arange(found.n_arms)).astype(np.float64)
@@ -121,6 +117,13 @@ def _classification(keys: Keys) -> Place:
 
 
 MODELS = ("logistic", "tree", "forest", "neighbours", "bayes", "prior")
+
+
+def _trained(name: str, x: Array, y: Any) -> Any:
+    try:
+        return _model(name).fit(x, y)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"data must be such that {name} can be trained on it; {error!s:.120}") from error
 
 
 def _model(name: str) -> Any:

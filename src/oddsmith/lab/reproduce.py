@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import oddsmith
 from oddsmith.engines import each
 from oddsmith.errors import InvalidInput
+from oddsmith.fingerprint import source_digest
 from oddsmith.lab.claims import EXPERIMENTS
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.progress import progress
@@ -99,12 +99,8 @@ def _run(asked: tuple[str, bool]) -> Outcome:
 
 
 def _stamp(quick: bool) -> str:
-    """A hash of the size and of every source file of the library."""
-    root = Path(oddsmith.__file__).parent
-    content = sha256(b"quick" if quick else b"full")
-    for path in sorted(root.rglob("*.py")):
-        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return content.hexdigest()[:16]
+    """The size, and a hash of the library's source."""
+    return f"{'quick' if quick else 'full'}-{source_digest()[:16]}"
 
 
 def _finished(path: Path) -> Outcome | None:

@@ -9,6 +9,7 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
+from oddsmith.lab.delays import Arrivals
 from oddsmith.logs.table import Log
 from oddsmith.worlds.base import World
 
@@ -28,6 +29,8 @@ class Run:
     contexts: list[Any] = field(repr=False)
     traces: dict[str, Array] = field(repr=False)
     state: Any = field(repr=False)
+    world: World = field(repr=False)
+    due: Arrivals = field(repr=False)
     decisions: list[Decision] = field(default_factory=list, repr=False)
 
     @property
@@ -40,7 +43,7 @@ class Run:
         """The mean total regret over runs, and its standard error (NaN for a single run)."""
         return mean_and_error(self.total)
 
-    def regret_to(self, experts: Experts, world: World) -> Array:
+    def regret_to(self, experts: Experts) -> Array:
         """max_i Σ_t mean(x_t, E_i(x_t)) - Σ_t E mean(x_t, a_t) of each run (runs,): regret to the best fixed expert.
 
         Equation 1 of the paper; with a true expert among them it is the regret against the best arm.
@@ -48,7 +51,7 @@ class Run:
         best, state = np.zeros((self.regret.shape[1], len(experts.names))), experts.init()
         lost = np.zeros(self.regret.shape[1])
         for t, context in enumerate(self.contexts):
-            means = world.means(t + 1, context)
+            means = self.world.means(t + 1, context)
             best += (experts.advise(state, context)[1] * means[:, None, :]).sum(axis=-1)
             lost += means.max(axis=-1)
         earned = lost - self.total
@@ -56,13 +59,14 @@ class Run:
         return regret
 
     def log(self, run: int = 0) -> Log:
-        """The decisions and rewards of one run as a table, in order, if `simulate` was told to trace="log"."""
+        """The decisions and rewards of one run as a table (NaN: still on its way), if told to trace="log"."""
         if not self.decisions:
             raise InvalidInput("log needs the decisions; simulate with trace=('log',) to keep them")
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < self.regret.shape[1]:
             raise InvalidInput(f"run must be a whole number from 0 to {self.regret.shape[1] - 1}; got {run!r}")
         rows = [Decision._make(None if c is None else c[run] for c in decision) for decision in self.decisions]
-        return Log.of(rows, self.rewards[:, run])
+        arrived = np.isin(np.arange(len(rows)), self.due.order)
+        return Log.of(rows, np.where(arrived, self.rewards[:, run], np.nan))
 
 
 def mean_and_error(totals: Array) -> tuple[float, float]:

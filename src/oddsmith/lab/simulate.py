@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Decision, Odds, Policy, draw
+from oddsmith.decision import Decision, Odds, Policy, check_policy, draw
 from oddsmith.errors import InvalidInput
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
 from oddsmith.policies.base import ExpertState
 from oddsmith.progress import progress
-from oddsmith.worlds.base import Bernoulli, History, Noise, World
+from oddsmith.worlds.base import Bernoulli, History, Noise, World, seeded
 
-__all__ = ["TRACES", "simulate"]
+__all__ = ["TRACES", "check_seed", "simulate"]
 
 TRACES = ("posterior", "entropy", "gap", "odds", "log")
 
@@ -34,7 +34,8 @@ def simulate(
     """`runs` independent runs of `steps` decisions, rewards arriving `delay` steps late; runs are a leading axis.
 
     Contexts, draws, rewards and delays have random streams of their own, so that policies meet the same contexts for
-    one seed; a random delay is drawn for each step and shared by the runs. Traces: posterior (T, runs, N), its
+    one seed. A random delay is drawn for each step and shared by the runs, which are independent given the delays: take
+    several seeds for the spread over delays. Traces: posterior (T, runs, N), its
     entropy, odds (T, runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)² of Lemma 1), and log, which
     keeps the decisions for `Run.log`. Finite worlds take a compiled path where numba is installed, which draws the
     same arms.
@@ -48,20 +49,31 @@ def simulate(
     ((200, 50), True)
     """
     trace = (trace,) if isinstance(trace, str) else trace
-    _check(steps, runs, trace)
+    scatter = Bernoulli() if noise is None else noise
+    _check(policy, world, scatter, (steps, runs, seed), trace)
+    world = seeded(world, seed)
     due = arrivals(delay, steps, np.random.default_rng([seed, 3]))
-    scatter = noise or Bernoulli()
-    if isinstance(scatter, Bernoulli) and not trace and finite.suits(policy, world):
+    if type(scatter) is Bernoulli and not trace and finite.suits(policy, world):
         return _compiled(policy, world, (steps, runs), seed, due)
+    return _stepwise(policy, world, (steps, runs), seed, due, (scatter, trace))
+
+
+def _stepwise(
+    policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals, rest: tuple[Noise, Sequence[str]]
+) -> Run:
+    """Step by step, all runs at once: any policy, any world."""
+    (steps, runs), (scatter, trace) = shape, rest
     contexts_rng, draws_rng, rewards_rng = _streams(seed)
     state = policy.init((runs,))
     keep, decisions = "log" in trace, dict[int, Decision]()
-    regret, arms, rewards = np.empty((steps, runs)), np.empty((steps, runs), dtype=np.int64), np.empty((steps, runs))
+    regret, arms, rewards = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
     contexts: list[Any] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
     for t in progress(range(steps), steps, "steps"):
         context = world.context(t + 1, runs, contexts_rng, History(policy, state))
         odds = policy.odds(state, context, step=t + 1)
+        if odds.propensities.shape[-1] != world.n_arms:
+            raise InvalidInput(f"policy must have the world's {world.n_arms} arms; got {odds.propensities.shape[-1]}")
         decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
         means = world.means(t + 1, context)
         for name, values in traces.items():
@@ -74,7 +86,8 @@ def simulate(
         for s in due.order[due.arrived[t - 1] if t else 0 : due.arrived[t]]:
             state = policy.update(state, decisions[int(s)] if keep else decisions.pop(int(s)), rewards[s])
     stacked = {name: np.stack(values) for name, values in traces.items()}
-    return Run(regret, arms, rewards, contexts, stacked, state, list(decisions.values()) if keep else [])
+    kept = list(decisions.values()) if keep else []
+    return Run(regret, arms, rewards, contexts, stacked, state, world, due, kept)
 
 
 def _streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
@@ -91,13 +104,27 @@ def _compiled(policy: Any, world: Any, shape: tuple[int, int], seed: int, due: A
     chance = draws_rng.random(shape), rewards_rng.random(shape)
     played = finite.play(policy, world, contexts, chance=chance, due=due)
     state = ExpertState(played.log_weights, len(due.order), policy.experts.init((runs,)))
-    return Run(played.regret, played.arms, played.rewards, list(contexts), {}, state)
+    return Run(played.regret, played.arms, played.rewards, list(contexts), {}, state, world, due)
 
 
-def _check(steps: Any, runs: Any, trace: Sequence[str]) -> None:
-    for what, value in (("steps", steps), ("runs", runs)):
+def check_seed(seed: Any) -> None:
+    """Refuses what is not a whole number from 0 to 2^63 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1; got {seed!r}")
+
+
+def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], trace: Any) -> None:
+    check_policy(policy)
+    if not callable(getattr(world, "context", None)) or not callable(getattr(world, "means", None)):
+        raise InvalidInput(f"world must have context and means; got {type(world).__name__}")
+    if not callable(noise):
+        raise InvalidInput(f"noise must be a function of means and a generator; got {type(noise).__name__}")
+    for what, value in zip(("steps", "runs"), numbers, strict=False):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidInput(f"{what} must be a whole number of at least 1; got {value!r}")
+    check_seed(numbers[2])
+    if not isinstance(trace, list | tuple):
+        raise InvalidInput(f"trace must be a list of names; got {trace!r:.60}")
     if unknown := [name for name in trace if name not in TRACES]:
         raise InvalidInput(f"trace must be of {', '.join(TRACES)}; got {unknown[0]!r}")
 
@@ -114,6 +141,6 @@ def _traced(name: str, policy: Any, state: Any, odds: Odds, *, means: Array) -> 
     if name == "entropy":
         entropy: Array = -(posterior * np.log(np.where(posterior > 0, posterior, 1.0))).sum(axis=-1)
         return entropy
-    missed = (np.asarray(odds.advice) - means[..., None, :]) ** 2
+    missed = np.nan_to_num((np.asarray(odds.advice) - means[..., None, :]) ** 2)  # a sleeper's prediction counts 0
     gap: Array = (posterior[..., None] * odds.propensities[..., None, :] * missed).sum(axis=(-2, -1))
     return gap

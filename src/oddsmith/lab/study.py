@@ -12,8 +12,9 @@ from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.places import Place, place
+from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
-from oddsmith.losses import log_loss, square_loss
+from oddsmith.losses import LOSSES, log_loss
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
 from oddsmith.policies.schedules import PowerSchedule
@@ -24,7 +25,6 @@ from oddsmith.worlds.base import Bernoulli, Beta, Noise
 
 __all__ = ["Study", "read_study"]
 
-_LOSSES: dict[str, Any] = {"log": log_loss, "square": square_loss}
 _RECIPES = ("gts", "thompson_sampling", "tuned", "epsilon_greedy", "uniform")
 
 
@@ -58,7 +58,8 @@ class Study:
             curves = {}
             for name in (policy for where, policy in self.policies if where == world):
                 mine = (columns["world"] == world) & (columns["policy"] == name)
-                curves[name] = _curve({key: values[mine] for key, values in columns.items()})
+                mine_only = {key: values[mine] for key, values in columns.items()}
+                curves[name] = _curve(mine_only, by_seed=callable(self.delay))
                 rows.append((world, name, *self._numbers(world, name, curves[name])))
             sections.append(Section(f"World: {world}", figures=(self._figure(curves),)))
         table = Table(("world", "policy", "regret", "± s.e.", "reward per step", "bound"), tuple(rows))
@@ -69,12 +70,17 @@ class Study:
         _, mean, error, reward = curve
         bound = self._bound(world, name)
         shown = "" if bound is None else f"{bound:,.0f}"
-        return f"{mean[-1]:,.2f}", f"{error[-1]:.2g}", f"{reward / self.steps:.4f}", shown
+        return (
+            f"{mean[-1]:,.2f}",
+            "" if np.isnan(error[-1]) else f"{error[-1]:.2g}",
+            f"{reward / self.steps:.4f}",
+            shown,
+        )
 
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta of the theory."""
         policy, where = self.policies[world, name], self.places[world]
-        loss = next((known for known, function in _LOSSES.items() if policy.loss is function), None)
+        loss = next((known for known, function in LOSSES.items() if policy.loss is function), None)
         if where.truth is None or loss is None or self.delay != 0 or policy.share or policy.optimism:
             return None
         prior = float(policy.prior[where.truth])
@@ -84,9 +90,9 @@ class Study:
         return theory.regret_bound(loss, gamma=policy.gamma, **problem).bound
 
     def _intro(self) -> str:
-        total = self.runs * len(self.seeds)
+        total, n = self.runs * len(self.seeds), len(self.policies) // len(self.places)
         return (
-            f"{len(self.policies)} policies in {len(self.places)} worlds, {self.steps:,} steps, {total:,} runs of "
+            f"{n} policies in {len(self.places)} worlds, {self.steps:,} steps, {total:,} runs of "
             "each. Regret is exact: the best arm's mean reward minus the expected reward of the odds played."
         )
 
@@ -99,12 +105,17 @@ class Study:
         return Figure(svg(figure), "Mean regret over runs, with two standard errors.")
 
 
-def _curve(columns: dict[str, Any]) -> tuple[Any, Any, Any, float]:
-    """Steps, mean regret and standard error at them, and the mean reward at the end."""
+def _curve(columns: dict[str, Any], *, by_seed: bool) -> tuple[Any, Any, Any, float]:
+    """Steps, mean regret and standard error at them, and the mean reward at the end.
+
+    Runs of one seed share its random delays; then seeds are what is independent.
+    """
     at = np.unique(columns["step"])
     groups = [columns["regret"][columns["step"] == step] for step in at]
-    mean = np.array([group.mean() for group in groups])
-    error = np.array([group.std(ddof=1) / np.sqrt(group.size) if group.size > 1 else np.nan for group in groups])
+    if by_seed:
+        seeds = columns["seed"][columns["step"] == at[0]]
+        groups = [np.array([group[seeds == seed].mean() for seed in np.unique(seeds)]) for group in groups]
+    mean, error = np.array([mean_and_error(group) for group in groups]).T
     return at, mean, error, float(columns["reward"][columns["step"] == at[-1]].mean())
 
 
@@ -114,8 +125,10 @@ def read_study(path: Path) -> Study:
     title = keys.text("title", path.stem)
     steps, runs = keys.whole("steps"), keys.whole("runs", 20)
     seeds = keys.get("seeds", [0])
-    if not isinstance(seeds, list) or not seeds or not all(isinstance(s, int) and s >= 0 for s in seeds):
-        raise InvalidInput(f"seeds must be a list of whole numbers of at least 0; got {seeds!r:.60}")
+    if not isinstance(seeds, list) or not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
+        raise InvalidInput(f"seeds must be a list of whole numbers from 0 to 2^63 - 1; got {seeds!r:.60}")
+    if len(set(seeds)) < len(seeds):
+        raise InvalidInput(f"seeds must differ; got {seeds!r:.60}")
     places = {name: place(table) for name, table in keys.tables("worlds").items()}
     tables = keys.tables("policies")
     policies = {
@@ -151,9 +164,7 @@ def _noise(keys: Keys) -> Noise:
 
 def _policy(keys: Keys, experts: Experts, n_arms: int, steps: int) -> GeneralizedThompsonSampling:
     kind = keys.text("kind", "gts", choices=_RECIPES)
-    loss = (
-        _LOSSES[keys.text("loss", "log", choices=_LOSSES)] if kind in ("gts", "tuned", "epsilon_greedy") else log_loss
-    )
+    loss = LOSSES[keys.text("loss", "log", choices=LOSSES)] if kind in ("gts", "tuned", "epsilon_greedy") else log_loss
     prior = keys.get("prior", None) if kind in ("gts", "thompson_sampling", "tuned") else None
     try:
         if kind == "gts":

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import numpy as np
 
 from oddsmith.decision import Policy
 from oddsmith.engines import each
-from oddsmith.errors import InvalidInput, MissingExtra, NoVersion
-from oddsmith.fingerprint import describe, unversioned
-from oddsmith.lab.simulate import simulate
+from oddsmith.errors import InvalidInput, MissingExtra, NotPortable, NoVersion
+from oddsmith.fingerprint import describe, opaque, source_digest, unversioned
+from oddsmith.lab.simulate import check_seed, simulate
 from oddsmith.progress import progress
 from oddsmith.worlds.base import Noise, World
 
@@ -43,7 +42,9 @@ class Cell:
         """A hash of everything the result depends on."""
         if unversioned(self.plays):
             raise NoVersion(f"policy {self.policy!r} must tell its models apart; give ModelExperts a version")
-        described = [version("oddsmith"), *(describe(getattr(self, field.name)) for field in fields(self))]
+        if (kind := opaque([self.plays, self.where, self.delay, self.noise])) is not None:
+            raise NotPortable(f"everything in a sweep must be a dataclass, known by its fields; got {kind}")
+        described = [source_digest(), *(describe(getattr(self, field.name)) for field in fields(self))]
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -58,11 +59,14 @@ def grid(
     noise: Noise | None = None,
 ) -> list[Cell]:
     """All combinations of policies, worlds and seeds."""
+    numbers = list(seeds)
+    for seed in numbers:
+        check_seed(seed)
     return [
         Cell(policy, world, int(seed), plays, where, steps, runs, delay, noise)
         for world, where in worlds.items()
         for policy, plays in policies.items()
-        for seed in seeds
+        for seed in numbers
     ]
 
 
@@ -76,11 +80,16 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
     found = list(cells)
     if not found:
         raise InvalidInput("cells must not be empty; got 0 of them")
+    names = [(cell.policy, cell.world, cell.seed) for cell in found]
+    if len(set(names)) < len(names):
+        policy, world, seed = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"cells must differ in policy, world or seed; got {policy} in {world}, seed {seed}, twice")
     keys = [cell.key() for cell in found]
-    if twice := [f"{c.policy} in {c.world}" for c, key in zip(found, keys, strict=True) if keys.count(key) > 1]:
-        raise InvalidInput(f"cells must differ; got {twice[0]} twice with the same settings")
     folder = Path(out) / "cells"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
     tables = {i: table for i, key in enumerate(keys) if (table := _finished(folder / f"{key}.parquet")) is not None}
     missing = [i for i in range(len(found)) if i not in tables]
     results = each(play, [found[i] for i in missing], engine=engine, workers=workers)
@@ -130,11 +139,14 @@ def _finished(path: Path) -> Any:
 def _write(table: Any, path: Path) -> None:
     """The whole file or none, whatever happens meanwhile."""
     part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        _parquet().write_table(table, file)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            _parquet().write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
 
 
 def _arrow() -> Any:

@@ -56,7 +56,7 @@ class GeneralizedThompsonSampling:
             raise InvalidInput(f"experts that learn must say moves = True; {kind} overrides update and does not")
         if not callable(self.loss):
             raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
-        number("eta", self.eta, low=0, high=np.inf, open_low=True)
+        number("eta", self.eta, low=0, high=1e12, open_low=True)
         if not callable(self.gamma):
             object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         number("optimism", self.optimism, low=0, high=np.inf)

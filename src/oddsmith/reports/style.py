@@ -5,7 +5,7 @@ from typing import Any
 
 from oddsmith.errors import MissingExtra
 
-__all__ = ["COLOURS", "DASHES", "MARKERS", "band", "panels", "pyplot", "svg"]
+__all__ = ["COLOURS", "DASHES", "MARKERS", "band", "panels", "plain", "pyplot", "svg"]
 
 # Okabe and Ito's palette, readable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -36,11 +36,21 @@ def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> tuple[Any,
 
 def band(panel: Any, x: Any, mean: Any, error: Any, i: int, label: str) -> None:
     """A curve with its band of two standard errors, in the i-th colour, dash and marker."""
-    colour = COLOURS[i % len(COLOURS)]
-    every = max(1, len(x) // 8)
-    marker = MARKERS[i % len(MARKERS)]
-    panel.plot(x, mean, color=colour, ls=DASHES[i % len(DASHES)], marker=marker, ms=5, markevery=every, label=label)
+    again = i // len(COLOURS)  # beyond seven, dashes and markers go on by another step, so that no two lines agree
+    colour, every = COLOURS[i % len(COLOURS)], max(1, len(x) // 8)
+    dash, marker = DASHES[(i + again) % len(DASHES)], MARKERS[(i + 2 * again) % len(MARKERS)]
+    panel.plot(x, mean, color=colour, ls=dash, marker=marker, ms=5, markevery=every, label=plain(label))
     panel.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.15, lw=0)
+
+
+def plain(label: str) -> str:
+    """A label as it is written: no formula between dollars, no hiding behind an underscore.
+
+    >>> plain("_$a$")
+    ' _\\\\$a\\\\$'
+    """
+    shown = label.replace("$", r"\$")
+    return f" {shown}" if shown[:1] in ("", "_") else shown
 
 
 def svg(figure: Any) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from oddsmith.arrays import Array, number
 from oddsmith.decision import Policy, State
 
-__all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
+__all__ = ["Bernoulli", "Beta", "History", "Noise", "World", "seeded"]
 
 
 class History(NamedTuple):
@@ -33,6 +33,15 @@ class World(Protocol):
     def means(self, step: int, context: Any) -> Array:
         """The mean reward of every arm (runs, K), in [0, 1]."""
         ...
+
+
+def seeded(world: World, seed: int) -> World:
+    """The world with its own random choices (orders of rows, truths) belonging to this seed of a simulation.
+
+    A world that makes such choices has `for_seed`; the others are as they are.
+    """
+    own = getattr(world, "for_seed", None)
+    return world if own is None else own(seed)
 
 
 class Noise(Protocol):

@@ -1,6 +1,6 @@
 """ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right one pays 1."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,7 @@ class ClassificationWorld(World):
     X: Array
     y: Any
     seed: int = 0
+    simulation: int = 0
 
     def __post_init__(self) -> None:
         x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
@@ -35,6 +36,8 @@ class ClassificationWorld(World):
             raise InvalidInput(
                 f"y must be a class 0 … K-1 for each of the {len(x)} rows; got {y.dtype} of shape {y.shape}"
             )
+        if y.max() >= max(len(x), 2):
+            raise InvalidInput(f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in {len(x)} rows")
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "y", y.astype(np.int64))
 
@@ -53,9 +56,14 @@ class ClassificationWorld(World):
     def index(self, step: int, runs: int) -> Any:
         """The number of the row that each run meets at this step."""
         epoch, place = divmod(step - 1, len(self.X))
-        return np.array([_order(self.seed, epoch, run, len(self.X))[place] for run in range(runs)])
+        return _orders((self.seed, self.simulation, epoch), runs, len(self.X))[:, place]
+
+    def for_seed(self, seed: int) -> "ClassificationWorld":
+        """The same data, in other orders for every seed of a simulation."""
+        return replace(self, simulation=seed)
 
 
-@lru_cache(maxsize=4096)
-def _order(seed: int, epoch: int, run: int, n: int) -> Any:
-    return np.random.default_rng([seed, epoch, run]).permutation(n)
+@lru_cache(maxsize=2)
+def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Any:
+    """The orders of all runs in one epoch (runs, n); a run's order does not depend on how many runs there are."""
+    return np.stack([np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32) for run in range(runs)])

@@ -42,7 +42,7 @@ def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             x, y = arrays["X"], arrays["y"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, TypeError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"data must be a file.npz with arrays X and y; {path}: {error}") from error
     return ClassificationWorld(x, y, seed)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput
-from oddsmith.worlds.base import History, World
+from oddsmith.worlds.base import History, World, seeded
 
 __all__ = ["SwitchingWorld"]
 
@@ -28,6 +28,10 @@ class SwitchingWorld(World):
     until: Sequence[int]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.worlds, list | tuple) or not isinstance(self.until, list | tuple):
+            raise InvalidInput(f"worlds and until must be lists; got {self.worlds!r:.40} and {self.until!r:.40}")
+        if any(isinstance(step, bool) or not isinstance(step, int | np.integer) for step in self.until):
+            raise InvalidInput(f"until must be whole numbers of steps; got {list(self.until)!r:.60}")
         if not self.worlds or len(self.until) != len(self.worlds) - 1:
             raise InvalidInput(
                 f"until must have one step fewer than worlds; got {len(self.until)} for {len(self.worlds)}"
@@ -46,6 +50,10 @@ class SwitchingWorld(World):
 
     def means(self, step: int, context: Any) -> Array:
         return self._at(step).means(step, context)
+
+    def for_seed(self, seed: int) -> "SwitchingWorld":
+        """The same worlds, each for this seed of a simulation."""
+        return SwitchingWorld([seeded(world, seed) for world in self.worlds], self.until)
 
     def _at(self, step: int) -> World:
         return self.worlds[sum(step > last for last in self.until)]

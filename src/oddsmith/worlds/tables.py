@@ -1,15 +1,27 @@
 """TableWorld: finitely many contexts, with every mean reward written down."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, simplex
+from oddsmith.arrays import Array, finite, simplex
 from oddsmith.errors import InvalidInput
 from oddsmith.worlds.base import History, World
 
-__all__ = ["DrawnTruth", "TableWorld"]
+__all__ = ["DrawnTruth", "TableWorld", "random_table"]
+
+_TRUTHS = 20130  # a stream of its own, apart from those of a simulation
+
+
+def random_table(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Array:
+    """Predictions (X, N, K) from Beta(2, 2), clipped to [0.05, 0.95]: a benign instance whose first expert may be true.
+
+    >>> random_table(2, 4, 3).shape
+    (2, 4, 3)
+    """
+    table: Array = np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +40,7 @@ class TableWorld(World):
     sequence: Any = None
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.table, dtype=np.float64)
+        table = finite("table", self.table)
         if table.ndim != 2 or 0 in table.shape or not ((table >= 0) & (table <= 1)).all():
             raise InvalidInput(
                 f"table must be mean rewards in [0, 1] of shape (contexts, arms); got shape {table.shape}"
@@ -37,7 +49,10 @@ class TableWorld(World):
         if self.odds is not None:
             object.__setattr__(self, "odds", simplex("odds", self.odds, n=len(table), over="contexts"))
         if self.sequence is not None:
-            sequence = np.asarray(self.sequence)
+            try:
+                sequence = np.asarray(self.sequence)
+            except ValueError as error:
+                raise InvalidInput(f"sequence must be one list of contexts; {error}") from error
             wrong = sequence.ndim != 1 or sequence.size == 0 or sequence.dtype.kind not in "iu"
             if wrong or sequence.min() < 0 or sequence.max() >= len(table):
                 raise InvalidInput(f"sequence must be contexts 0 … {len(table) - 1}; got {self.sequence!r:.60}")
@@ -74,9 +89,10 @@ class DrawnTruth(World):
     table: Array
     prior: Any
     seed: int = 0
+    simulation: int = 0
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.table, dtype=np.float64)
+        table = finite("table", self.table)
         if table.ndim != 3 or 0 in table.shape or not ((table >= 0) & (table <= 1)).all():
             raise InvalidInput(f"table must be mean rewards in [0, 1], (contexts, experts, arms); got {table.shape}")
         object.__setattr__(self, "table", table)
@@ -88,7 +104,12 @@ class DrawnTruth(World):
 
     def truths(self, runs: int) -> Any:
         """The number of the true expert in each run."""
-        return np.random.default_rng([self.seed, 0]).choice(self.table.shape[1], size=runs, p=self.prior)
+        rng = np.random.default_rng([self.seed, self.simulation, _TRUTHS])
+        return rng.choice(self.table.shape[1], size=runs, p=self.prior)
+
+    def for_seed(self, seed: int) -> "DrawnTruth":
+        """The same world, with other truths for every seed of a simulation."""
+        return replace(self, simulation=seed)
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
         return rng.integers(0, len(self.table), runs)

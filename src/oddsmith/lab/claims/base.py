@@ -13,12 +13,12 @@ from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
-from oddsmith.losses import log_loss, square_loss
+from oddsmith.losses import LOSSES
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure
 from oddsmith.theory.bounds import Bound
 from oddsmith.worlds.base import Noise, World
-from oddsmith.worlds.tables import TableWorld
+from oddsmith.worlds.tables import TableWorld, random_table
 
 __all__ = [
     "Claim",
@@ -26,6 +26,7 @@ __all__ = [
     "Outcome",
     "Sizes",
     "at_most",
+    "between",
     "feel_good",
     "gts",
     "in_order",
@@ -33,8 +34,6 @@ __all__ = [
     "measure",
     "shown",
 ]
-
-_LOSSES: dict[str, Any] = {"square": square_loss, "log": log_loss}
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ class Instance:
 
 
 def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Instance:
-    """Mean rewards from Beta(2, 2), clipped to [0.05, 0.95]."""
-    table = np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
+    """A benign problem: `random_table`, whose first expert is true."""
+    table = random_table(contexts, experts, arms, seed)
     return Instance(table, TableWorld(table[:, 0]))
 
 
@@ -116,7 +115,7 @@ def gts(
     """GTS over a table of experts, by the name of its loss."""
     experts = TableExperts(table)
     return GeneralizedThompsonSampling(
-        experts, _LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
+        experts, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
     )
 
 
@@ -150,12 +149,23 @@ def shown(mean: float, error: float) -> str:
     return f"{mean:,.{places}f} ± {error:.2g}"
 
 
-def at_most(what: str, where: str, totals: Any, bound: float) -> Claim:
-    """The claim that a mean is at most a bound: it fails if the mean is above it by any amount."""
+def at_most(what: str, where: str, totals: Any, bound: float, *, steps: int | None = None) -> Claim:
+    """The claim that a mean is at most a bound: it fails if the mean is above it by any amount.
+
+    With `steps`, a bound that has been cut to them is said to say nothing.
+    """
     mean, error = mean_and_error(np.asarray(totals))
-    return Claim(
-        what, where, f"≤ {bound:,.4g}" if bound < 1000 else f"≤ {bound:,.0f}", shown(mean, error), mean <= bound
-    )
+    predicted = f"≤ {bound:,.4g}" if bound < 1000 else f"≤ {bound:,.0f}"
+    if steps is not None and bound >= steps:
+        predicted += " = T, says nothing"
+    return Claim(what, where, predicted, shown(mean, error), mean <= bound)
+
+
+def between(what: str, where: str, value: float, low: float, high: float, *, error: float | None = None) -> Claim:
+    """The claim that a number lies in a range, which is printed."""
+    span = f"{low:g} to {high:g}" if high < np.inf else f"≥ {low:g}"
+    measured = f"{value:.3g}" if error is None else shown(value, error)
+    return Claim(what, where, span, measured, low <= value <= high)
 
 
 def in_order(what: str, where: str, names: Sequence[str], means: Sequence[float]) -> Claim:

@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.lab.claims.base import Claim, Instance, Outcome, Sizes, at_most, feel_good, in_order, instance, measure
+from oddsmith.lab.claims.base import (
+    Claim,
+    Instance,
+    Outcome,
+    Sizes,
+    at_most,
+    between,
+    feel_good,
+    in_order,
+    instance,
+    measure,
+)
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.recipes import thompson_sampling
@@ -72,7 +83,7 @@ def horizon(sizes: Sizes) -> Outcome:
     for name, entry in entries.items():
         for t, total, most in zip(horizons, totals[name], bounds[name], strict=True):
             if not np.isnan(most):
-                claims.append(at_most(f"regret of {name}, T = {t:,}", entry.where, total, most))
+                claims.append(at_most(f"regret of {name}, T = {t:,}", entry.where, total, most, steps=t))
     last = {name: mean_and_error(values[-1])[0] for name, values in totals.items()}
     ranked = ["Thompson sampling", "Feel-Good", "log, tight constants", "square, paper's constants"]
     claims.append(in_order("ranking at the longest horizon", "Section 5", ranked, [last[name] for name in ranked]))
@@ -90,8 +101,8 @@ def _growth(horizons: list[int], totals: list[Any]) -> Claim:
     (first, e1), (second, e2) = (mean_and_error(total) for total in totals[-2:])
     width = log(horizons[-1] / horizons[-2])
     slope, error = log(second / first) / width, np.hypot(e1 / first, e2 / second) / width
-    what = "growth of tuned regret (square, tight): exponent of T over the last horizons"
-    return Claim(what, "Corollary 1", "towards 2/3", f"{slope:.2f} ± {error:.2g}", 0.45 < slope < 0.72)
+    what = "growth of tuned regret (square, tight): exponent of T over the last horizons, towards 2/3"
+    return between(what, "Corollary 1", slope, 0.45, 0.72, error=float(error))
 
 
 def _figure(horizons: list[int], totals: dict[str, list[Any]], bounds: dict[str, list[float]]) -> Figure:

@@ -55,7 +55,7 @@ def _flat(name: str, total: Array) -> Claim:
     """The share of the total that the second half of the steps adds."""
     mean = total.mean(axis=1)
     added = float((mean[-1] - mean[len(mean) // 2]) / mean[-1])
-    return Claim(f"added by the second half of the steps: {name}", "Lemma 1", "about 0", f"{added:.1%}", added < 0.08)
+    return Claim(f"added by the second half of the steps: {name}", "Lemma 1", "≤ 8%", f"{added:.1%}", added <= 0.08)
 
 
 def _tail(totals: Array, surprise: float) -> list[Claim]:
