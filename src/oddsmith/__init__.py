@@ -6,6 +6,7 @@ prediction and reward into a penalty. The Log is a table of decisions and reward
 
 from oddsmith import theory
 from oddsmith.agent import Agent
+from oddsmith.calibration import CalibrationMonitor, CalibrationReport, check_calibration
 from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
 from oddsmith.errors import (
     AllExpertsRefuted,
@@ -47,6 +48,7 @@ from oddsmith.policies import (
     Explanation,
     GeneralizedThompsonSampling,
     PowerSchedule,
+    Windowed,
     epsilon_greedy,
     thompson_sampling,
     tuned,
@@ -62,6 +64,8 @@ __all__ = [
     "AllExpertsRefuted",
     "BadFile",
     "Bounded",
+    "CalibrationMonitor",
+    "CalibrationReport",
     "Clipped",
     "Cover",
     "Decision",
@@ -94,8 +98,10 @@ __all__ = [
     "TableExperts",
     "TooLarge",
     "Uniforms",
+    "Windowed",
     "ball_cover",
     "binarize",
+    "check_calibration",
     "decide",
     "draw",
     "epsilon_greedy",

@@ -1,7 +1,7 @@
 """Algorithm 1 of Li 2013 in a handful of functions, in log space only.
 
 `log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of exactly zero).
-One decision is `greedy` then `mix` (or `vote`, both at once); one reward is `charge`, `reweigh`, `share`.
+One decision is `greedy` then `mix` (or `vote`, both at once); one reward is `charge`, `discount`, `reweigh`, `share`.
 Every function broadcasts over leading axes. These are the readable twins; `compiled` has the fast ones.
 """
 
@@ -11,7 +11,7 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.errors import AllExpertsRefuted, OutOfDomain
 
-__all__ = ["FAINT", "awake_weights", "charge", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
+__all__ = ["FAINT", "awake_weights", "charge", "discount", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
 
 
 def posterior(log_weights: Array) -> Array:
@@ -108,6 +108,18 @@ def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
     mean = np.log(np.where(spoken, heard_total, 1.0)) - np.log(np.where(spoken, total, 1.0)) + heard_shift - shift
     charged: Array = np.where(spoken, np.where(asleep, mean, factors), 0.0)
     return charged
+
+
+def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
+    """d ln w + (1 - d) ln p for a rate d in (0, 1): every reward so far counts d times as much (theory 5.9).
+
+    Not relative to the leader, which `reweigh` sees to. A weight of zero stays zero.
+
+    >>> np.exp(discount(np.log([1.0, 0.25]), np.log([0.5, 0.5]), 0.5)).round(3)
+    array([0.707, 0.354])
+    """
+    faded: Array = rate * log_weights + (1 - rate) * log_prior
+    return faded
 
 
 def reweigh(log_weights: Array, factors: Array) -> Array:

@@ -101,9 +101,10 @@ def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
 
 def test_the_bound_is_shown_where_theory_has_one(tmp_path: Path) -> None:
     text = "steps = 50\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.a]\ngamma = 0.1\n[policies.b]\neta = 0.3\n"
+    text += "[policies.c]\ngamma = 0.1\ndiscount = 0.9\n"
     table = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial")
     bound = od.theory.regret_bound("log", n_arms=3, steps=50, prior=0.25, gamma=0.1).bound
-    assert [row[-1] for row in table.rows] == [f"{bound:,.0f}", ""]
+    assert [row[-1] for row in table.rows] == [f"{bound:,.0f}", "", ""]
 
 
 BASE = "steps = 10\n[worlds.w]\nkind = 'random'\n[policies.p]\ngamma = 0.1\n"

@@ -15,6 +15,8 @@ POLICIES: dict[str, Callable[[], od.Policy]] = {
     "gts, square loss": lambda: od.GeneralizedThompsonSampling(BANK, od.square_loss, eta=1.0, gamma=0.1),
     "feel-good": lambda: od.GeneralizedThompsonSampling(BANK, eta=0.25, gamma=0.01, optimism=0.3),
     "fixed share": lambda: od.GeneralizedThompsonSampling(BANK, gamma=0.1, share=0.05),
+    "discount": lambda: od.GeneralizedThompsonSampling(BANK, gamma=0.1, discount=0.9),
+    "window": lambda: od.Windowed(od.GeneralizedThompsonSampling(BANK, gamma=0.1), window=10),
     "schedule": lambda: od.GeneralizedThompsonSampling(BANK, gamma=od.PowerSchedule(0.5)),
     "bounded": lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05),
 }

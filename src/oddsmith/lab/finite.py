@@ -10,6 +10,7 @@ from oddsmith.decision import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Arrivals
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.progress import progress
 from oddsmith.worlds.base import World
 from oddsmith.worlds.tables import TableWorld
 
@@ -65,7 +66,8 @@ def play(
     for start in progress(starts, len(starts), "runs"):
         part = slice(start, start + size)
         given: Any = [np.ascontiguousarray(values[:, part]) for values in (contexts, *chance)]
-        some = Played(*(np.ascontiguousarray(values[:, part]) for values in played[:3]), log_weights[part])
+        empty: Any = [np.empty_like(values[:, part], order="C") for values in played[:3]]
+        some = Played(*empty, log_weights[part])
         rest = (*given[1:], gammas, *due)
         compiled_play(world.table, arms_first, table.favourites, given[0], rest, policy.fused, some)
         for whole, filled in zip(played[:3], some[:3], strict=True):

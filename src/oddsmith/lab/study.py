@@ -81,7 +81,8 @@ class Study:
         """The regret bound where the theory has one: a true expert, no delay, and eta of the theory."""
         policy, where = self.policies[world, name], self.places[world]
         loss = next((known for known, function in LOSSES.items() if policy.loss is function), None)
-        if where.truth is None or loss is None or self.delay != 0 or policy.share or policy.optimism:
+        altered = policy.share or policy.optimism or policy.discount < 1
+        if where.truth is None or loss is None or self.delay != 0 or altered:
             return None
         prior = float(policy.prior[where.truth])
         if policy.eta != tight_coefficient(loss).eta or not isinstance(policy.gamma, float) or prior == 0:
@@ -193,4 +194,5 @@ def _gamma(keys: Keys) -> Any:
 
 
 def _rest(keys: Keys) -> dict[str, float]:
-    return {name: keys.get(name, default) for name, default in (("eta", 0.5), ("optimism", 0.0), ("share", 0.0))}
+    defaults = {"eta": 0.5, "optimism": 0.0, "share": 0.0, "discount": 1.0}
+    return {name: keys.get(name, default) for name, default in defaults.items()}

@@ -6,6 +6,7 @@ from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
 from oddsmith.policies.schedules import PowerSchedule, Schedule
+from oddsmith.policies.windowed import Windowed, WindowState
 
 __all__ = [
     "Bounded",
@@ -14,6 +15,8 @@ __all__ = [
     "GeneralizedThompsonSampling",
     "PowerSchedule",
     "Schedule",
+    "WindowState",
+    "Windowed",
     "epsilon_greedy",
     "thompson_sampling",
     "tuned",

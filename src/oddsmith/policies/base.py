@@ -1,4 +1,4 @@
-"""What policies over experts share: their state, and the checked ways in for priors and eligible arms."""
+"""What policies over experts share: their state, and the checked ways in for priors, advice and eligible arms."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,6 +16,7 @@ __all__ = [
     "ExpertState",
     "OverExperts",
     "certain",
+    "check_advice",
     "check_eligible",
     "checked_prior",
     "column",
@@ -44,6 +45,12 @@ def checked_prior(prior: Any, names: Sequence[str]) -> Array:
             raise InvalidInput(f"prior must name every expert; got none for {missing[0]!r}")
         prior = [prior[name] for name in names]
     return simplex("prior", prior, n=n, over="experts")
+
+
+def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
+    """Refuses advice whose shape is not that of the log weights it is about to change."""
+    if shape != log_weights.shape:
+        raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
 
 
 def check_eligible(eligible: Any) -> None:

@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper, check_bank
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
-from oddsmith.policies.base import ExpertState, check_eligible, checked_prior
+from oddsmith.policies.base import ExpertState, check_advice, check_eligible, checked_prior
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
 
@@ -30,8 +30,10 @@ class GeneralizedThompsonSampling:
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
 
     `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a number or a schedule of the step;
-    `optimism` is Feel-Good's λ (theory 5.1); `share` mixes the prior back in after each reward (fixed share, 5.9).
-    With fixed experts and share = 0 the posterior does not depend on the order of rewards, sleeping included.
+    `optimism` is Feel-Good's λ (theory 5.1). For truths that drift (5.9), `share` mixes the prior back in after each
+    reward (fixed share), and `discount` d fades old rewards before it, w ← w^d p^(1-d), a memory of about 1 / (1 - d).
+    With fixed experts, share = 0 and discount = 1 the posterior does not depend on the order of rewards, sleeping
+    included.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), square_loss, eta=1.0, gamma=0.1)
@@ -46,6 +48,7 @@ class GeneralizedThompsonSampling:
     prior: Any = None
     optimism: float = 0.0
     share: float = 0.0
+    discount: float = 1.0
     _log_prior: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +64,7 @@ class GeneralizedThompsonSampling:
             object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         number("optimism", self.optimism, low=0, high=np.inf)
         number("share", self.share, low=0, high=1, open_high=True)
+        number("discount", self.discount, low=0, high=1, open_low=True)
         prior = checked_prior(self.prior, self.experts.names)
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
@@ -81,14 +85,14 @@ class GeneralizedThompsonSampling:
         """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
         scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
         loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
-        if self.optimism or self.share:
+        if self.optimism or self.share or self.discount < 1:
             return None
         return (eta, kernels.LOG) if loss is log_loss else (eta, kernels.SQUARE) if loss is square_loss else None
 
     @property
     def orderless(self) -> bool:
         """Whether the posterior does not depend on the order of rewards."""
-        return self.share == 0 and not self.experts.moves
+        return self.share == 0 and self.discount == 1 and not self.experts.moves
 
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""
@@ -126,8 +130,8 @@ class GeneralizedThompsonSampling:
             rows = slice(start, start + _BLOCK)
             needed = {"advice": decisions.advice, "bonus": decisions.bonus, "log_weights": decisions.log_weights}
             block: Any = {name: None if value is None else value[rows] for name, value in needed.items()}
-            factors = self._factors(decisions._replace(**block), rewards[rows])
-            self._check_shape(factors.shape[1:], log_weights)
+            factors = self.factors(decisions._replace(**block), rewards[rows])
+            check_advice(factors.shape[1:], log_weights)
             log_weights = weights.reweigh(log_weights, factors.sum(axis=0))
         return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
 
@@ -137,11 +141,12 @@ class GeneralizedThompsonSampling:
         Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order of events.
         """
         if not self.orderless:
-            raise OrderMatters("states can be merged only with fixed experts and share=0; got " + self._why_ordered())
+            allowed = "fixed experts, share=0 and discount=1"
+            raise OrderMatters(f"states can be merged only with {allowed}; got {self._why_ordered()}")
         if not states:
             raise InvalidInput("merge needs at least one state; got none")
         for state in states:
-            self._check_shape(state.log_weights.shape, states[0].log_weights)
+            check_advice(state.log_weights.shape, states[0].log_weights)
         alive = np.isfinite(self._log_prior)
         base = np.where(alive, self._log_prior, 0.0)
         learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
@@ -188,17 +193,15 @@ class GeneralizedThompsonSampling:
                 fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self.fused)
                 if fused is not None:
                     return fused
-        factors = self._factors(decision, reward)
-        self._check_shape(factors.shape, log_weights)
+        factors = self.factors(decision, reward)
+        check_advice(factors.shape, log_weights)
+        if self.discount < 1:
+            log_weights = weights.discount(log_weights, self._log_prior, self.discount)
         heavier = weights.reweigh(log_weights, factors)
         return weights.share(heavier, self._log_prior, self.share) if self.share else heavier
 
-    def _check_shape(self, shape: tuple[int, ...], log_weights: Array) -> None:
-        if shape != log_weights.shape:
-            raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
-
-    def _factors(self, decision: Decision, reward: Real) -> Array:
-        """-η ℓ + λ bonus per expert (…, N), sleepers charged the mix of the awake."""
+    def factors(self, decision: Decision, reward: Real) -> Array:
+        """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers charged the mix of the awake."""
         advice = decision.advice
         if advice is None or advice.shape[-1] != len(self._log_prior):
             shape = None if advice is None else advice.shape
@@ -236,7 +239,9 @@ class GeneralizedThompsonSampling:
         raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
 
     def _why_ordered(self) -> str:
-        return f"share={self.share}" if self.share else "experts that learn"
+        if self.share or self.discount < 1:
+            return f"share={self.share}" if self.share else f"discount={self.discount}"
+        return "experts that learn"
 
 
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:

@@ -1,0 +1,121 @@
+"""Windowed: Generalized Thompson Sampling that remembers only the last rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import weights
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.policies.base import ExpertState, check_advice
+from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+
+__all__ = ["WindowState", "Windowed"]
+
+
+class WindowState(NamedTuple):
+    """The log factors (…, window, N) of the last rewards, as a ring, and the state of GTS that they add up to."""
+
+    factors: Array
+    current: ExpertState
+
+    @property
+    def log_weights(self) -> Array:
+        """Log prior plus the sum of the ring (…, N), relative to the leader."""
+        return self.current.log_weights
+
+    @property
+    def learnt(self) -> int:
+        """The number of rewards learnt, forgotten ones included."""
+        return self.current.learnt
+
+    @property
+    def experts(self) -> State:
+        """The experts' own state."""
+        return self.current.experts
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed:
+    """`policy` with the posterior of the last `window` rewards alone, in the order they are learnt (theory 5.9).
+
+        w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
+
+    `policy` is a GeneralizedThompsonSampling with fixed experts, share = 0 and discount = 1. An expert whose loss was
+    infinite is back once that reward is forgotten. The sum is taken anew for each reward, so that no error builds up:
+    an update copies and adds window · N numbers (with 50 experts 20 µs for 100 rewards, 360 µs for 10,000); odds cost
+    what they cost GTS.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = Windowed(GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0), window=1)
+    >>> decision = Decision(None, None, None, 0, np.array([1.0]), advice=np.array([0.2, 0.8]))
+    >>> once = policy.update(policy.init(), decision, 1.0)
+    >>> policy.posterior(once), policy.posterior(policy.update(once, decision, 0.0))
+    (array([0.2, 0.8]), array([0.8, 0.2]))
+    """
+
+    policy: GeneralizedThompsonSampling
+    window: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.window, bool) or not isinstance(self.window, int | np.integer) or self.window < 1:
+            raise InvalidInput(f"window must be a whole number of at least 1; got {self.window!r}")
+        policy: Any = self.policy
+        fits = isinstance(policy, GeneralizedThompsonSampling)
+        if not fits or not policy.orderless:
+            raise InvalidInput(
+                "policy must be a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1; got "
+                + (_settings(policy) if fits else type(policy).__name__)
+            )
+        object.__setattr__(self, "window", int(self.window))
+
+    @property
+    def moves(self) -> bool:
+        return False
+
+    @property
+    def experts(self) -> Experts:
+        """The experts of the policy inside."""
+        return self.policy.experts
+
+    @property
+    def arms(self) -> Sequence[str] | None:
+        """The arms' names, where the experts know them."""
+        return self.policy.arms
+
+    def init(self, shape: tuple[int, ...] = ()) -> WindowState:
+        """The prior and an empty window, with batch axes `shape`."""
+        return WindowState(np.zeros((*shape, self.window, len(self.experts.names))), self.policy.init(shape))
+
+    def odds(self, state: WindowState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """The odds of GTS with the weights of the window."""
+        return self.policy.odds(state.current, context, eligible=eligible, step=step)
+
+    def update(self, state: WindowState, decision: Decision, reward: Real) -> WindowState:
+        """The newest reward takes the place of the oldest; all arrays are allocated anew."""
+        newest = self.policy.factors(decision, reward)
+        check_advice(newest.shape, state.log_weights)
+        factors = state.factors.copy()
+        factors[..., state.learnt % self.window, :] = newest
+        log_weights = weights.reweigh(self.policy.init().log_weights, factors.sum(axis=-2))
+        return WindowState(factors, ExpertState(log_weights, state.learnt + 1, state.experts))
+
+    def posterior(self, state: WindowState) -> Array:
+        """The probability (…, N) that each expert is the one to follow, by the rewards in the window."""
+        return self.policy.posterior(state.current)
+
+    def explain(
+        self, state: WindowState, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> Explanation:
+        """Who votes for what, with which weight, and the part of gamma."""
+        return self.policy.explain(state.current, context, eligible=eligible, step=step)
+
+
+def _settings(policy: GeneralizedThompsonSampling) -> str:
+    learning = "experts that learn" if policy.experts.moves else "fixed experts"
+    return f"{learning}, share={policy.share:g} and discount={policy.discount:g}"
