@@ -67,7 +67,7 @@ def play(
         part = slice(start, start + size)
         given: Any = [np.ascontiguousarray(values[:, part]) for values in (contexts, *chance)]
         empty: Any = [np.empty_like(values[:, part], order="C") for values in played[:3]]
-        some = Played(*empty, log_weights[part])
+        some = Played(empty[0], empty[1], empty[2], log_weights[part])
         rest = (*given[1:], gammas, *due)
         compiled_play(world.table, arms_first, table.favourites, given[0], rest, policy.fused, some)
         for whole, filled in zip(played[:3], some[:3], strict=True):
