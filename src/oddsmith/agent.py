@@ -63,7 +63,8 @@ class Agent:
         self._moves = bool(getattr(policy, "moves", False))
         self._reading: Any = self._learning if self._moves else nullcontext()
         if not _explores(policy):
-            message = "gamma is 0, so some odds will be 0 and this agent's log will not support off-policy evaluation"
+            why = "gamma is 0" if hasattr(policy, "gamma") else f"{type(policy).__name__} is sure of its arm"
+            message = f"{why}, so some odds will be 0 and this agent's log will not support off-policy evaluation"
             warnings.warn(message, NoExploration, stacklevel=2)
 
     def __repr__(self) -> str:
@@ -239,6 +240,9 @@ def _explores(policy: Any) -> bool:
     floors, inner = getattr(policy, "floors", None), getattr(policy, "policy", None)
     if inner is not None:
         return (floors is not None and bool(np.min(floors) > 0)) or _explores(inner)
+    positive = getattr(policy, "positive_odds", None)
+    if positive is not None:
+        return bool(positive)
     gamma = getattr(policy, "gamma", None)
     return not (gamma == 0.0 or getattr(gamma, "scale", None) == 0.0 or getattr(gamma, "cap", None) == 0.0)
 

@@ -1,78 +1,214 @@
 """The contract of every policy, in one list."""
 
+import copy
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.worlds.tables import random_table
 
+ARMS, DIM = 4, 3
 BANK = od.GivenExperts(("a", "b", "c"))
-POLICIES: dict[str, Callable[[], od.Policy]] = {
-    "gts, log loss": lambda: od.GeneralizedThompsonSampling(BANK, gamma=0.1),
-    "gts, square loss": lambda: od.GeneralizedThompsonSampling(BANK, od.square_loss, eta=1.0, gamma=0.1),
-    "feel-good": lambda: od.GeneralizedThompsonSampling(BANK, eta=0.25, gamma=0.01, optimism=0.3),
-    "fixed share": lambda: od.GeneralizedThompsonSampling(BANK, gamma=0.1, share=0.05),
-    "discount": lambda: od.GeneralizedThompsonSampling(BANK, gamma=0.1, discount=0.9),
-    "window": lambda: od.Windowed(od.GeneralizedThompsonSampling(BANK, gamma=0.1), window=10),
-    "schedule": lambda: od.GeneralizedThompsonSampling(BANK, gamma=od.PowerSchedule(0.5)),
-    "bounded": lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05),
+TABLE = random_table(5, 6, ARMS)
+
+
+def predictions(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return rng.uniform(0.1, 0.9, (*shape, 3, ARMS))
+
+
+def index(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return rng.integers(0, 5, shape) if shape else int(rng.integers(5))
+
+
+def vector(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return rng.normal(size=(*shape, DIM))
+
+
+def rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return rng.normal(size=(*shape, ARMS, DIM))
+
+
+class Entry(NamedTuple):
+    """How to make a policy, what its contexts are, and whether the order of rewards matters to it."""
+
+    make: Callable[[], Any]
+    context: Callable[[np.random.Generator, tuple[int, ...]], Any] = predictions
+    ordered: bool = False
+
+
+GTS = od.GeneralizedThompsonSampling
+POLICIES: dict[str, Entry] = {
+    "gts, log loss": Entry(lambda: GTS(BANK, gamma=0.1)),
+    "gts, square loss": Entry(lambda: GTS(BANK, od.square_loss, eta=1.0, gamma=0.1)),
+    "feel-good": Entry(lambda: GTS(BANK, eta=0.25, gamma=0.01, optimism=0.3)),
+    "fixed share": Entry(lambda: GTS(BANK, gamma=0.1, share=0.05), ordered=True),
+    "discounting": Entry(lambda: GTS(BANK, gamma=0.1, discount=0.9), ordered=True),
+    "window": Entry(lambda: od.Windowed(GTS(BANK, gamma=0.1), 10), ordered=True),
+    "schedule": Entry(lambda: GTS(BANK, gamma=od.PowerSchedule(0.5))),
+    "bounded": Entry(lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05)),
+    "epsilon-greedy": Entry(lambda: od.epsilon_greedy(BANK, epsilon=0.1)),
+    "uniform": Entry(lambda: od.uniform(BANK)),
+    "exp4": Entry(lambda: od.EXP4(BANK, eta=0.2, gamma=0.05)),
+    "exp4.p": Entry(lambda: od.EXP4P(BANK, steps=500)),
+    "squarecb": Entry(lambda: od.SquareCB(BANK, sharpness=30.0)),
+    "squarecb, mixture": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="mixture")),
+    "fastcb": Entry(lambda: od.FastCB(BANK, sharpness=30.0)),
+    "epoch-greedy": Entry(lambda: od.EpochGreedy(BANK, scale=0.3)),
+    "elimination": Entry(lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5)), index, ordered=True),
+    "elimination, original": Entry(
+        lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5), threshold="original"), index, ordered=True
+    ),
+    "ucb1": Entry(lambda: od.UCB1(ARMS), index),
+    "kl-ucb": Entry(lambda: od.KLUCB(ARMS), index),
+    "beta": Entry(lambda: od.BetaThompsonSampling(ARMS), index),
+    "linucb, disjoint": Entry(lambda: od.LinUCB(DIM, ARMS), vector),
+    "linucb, shared": Entry(lambda: od.LinUCB(DIM), rows),
+    "linear thompson, disjoint": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS), vector),
+    "linear thompson, shared": Entry(lambda: od.LinearThompsonSampling(DIM, directions=64), rows),
+    "optimist": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS, optimist=True), vector),
+    "logistic thompson, disjoint": Entry(lambda: od.LogisticThompsonSampling(DIM, ARMS), vector, ordered=True),
+    "logistic thompson, shared": Entry(lambda: od.LogisticThompsonSampling(DIM, directions=64), rows, ordered=True),
+    "glm-ucb": Entry(lambda: od.GLMUCB(DIM, ARMS), vector, ordered=True),
+    "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS), vector, ordered=True),
+    "probit, shared": Entry(lambda: od.ProbitThompsonSampling(DIM, directions=64), rows, ordered=True),
 }
-RNG = np.random.default_rng(0)
+
+
+def leaves(state: Any) -> list[Any]:
+    """The arrays of a state, in order."""
+    if isinstance(state, tuple):
+        return [leaf for part in state for leaf in leaves(part)]
+    return [np.asarray(state)]
+
+
+def same(one: Any, other: Any, atol: float = 0.0) -> None:
+    for a, b in zip(leaves(one), leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=atol, atol=atol)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 class TestContract:
     def test_odds_are_a_deterministic_distribution(self, name: str, any_kernels: str) -> None:
-        policy = POLICIES[name]()
-        for k in (1, 2, 5):
-            context = RNG.uniform(0.1, 0.9, (3, k))
-            eligible = np.arange(k) != 1
+        entry, rng = POLICIES[name], np.random.default_rng(1)
+        policy = entry.make()
+        for eligible in (None, np.array([True, False, True, True]), np.array([False, False, True, False])):
+            context = entry.context(rng, ())
             first = policy.odds(policy.init(), context, eligible=eligible, step=3)
             again = policy.odds(policy.init(), context, eligible=eligible, step=3)
             np.testing.assert_array_equal(first.propensities, again.propensities)
             assert abs(first.propensities.sum() - 1) < 1e-12
-            assert (first.propensities[~eligible] == 0).all()
+            assert (first.propensities >= 0).all()
+            if eligible is not None:
+                assert (first.propensities[~eligible] == 0).all()
+        with pytest.raises(od.OddsmithError, match="eligible"):
+            policy.odds(policy.init(), entry.context(rng, ()), eligible=np.zeros(ARMS, np.bool_))
 
-    def test_update_leaves_the_old_state_alone(self, name: str, any_kernels: str) -> None:
-        policy = POLICIES[name]()
+    def test_update_leaves_the_old_state_alone_or_says_so(self, name: str, any_kernels: str) -> None:
+        entry, rng = POLICIES[name], np.random.default_rng(2)
+        policy = entry.make()
         state = policy.init()
-        before = state.log_weights.copy()
-        after = policy.update(state, od.decide(policy, state, RNG.uniform(0.1, 0.9, (3, 2)), 0.4, step=1), 1.0)
-        assert policy.moves is False
-        np.testing.assert_array_equal(state.log_weights, before)
-        assert not np.array_equal(after.log_weights, before)
+        before = copy.deepcopy(state)
+        after = policy.update(state, od.decide(policy, state, entry.context(rng, ()), 0.4, step=1), 1.0)
+        if not policy.moves:
+            same(state, before)
+        assert any(not np.array_equal(a, b) for a, b in zip(leaves(after), leaves(before), strict=True))
 
     def test_fold_is_update_one_by_one(self, name: str, any_kernels: str) -> None:
-        policy = POLICIES[name]()
-        state, decisions, rewards = policy.init(), [], RNG.random(25)
+        entry, rng = POLICIES[name], np.random.default_rng(3)
+        policy = entry.make()
+        state, decisions, rewards = policy.init(), [], rng.random(25)
         for t, reward in enumerate(rewards):
-            decisions.append(od.decide(policy, state, RNG.uniform(0.1, 0.9, (3, 4)), float(RNG.random()), step=t + 1))
+            decisions.append(od.decide(policy, state, entry.context(rng, ()), float(rng.random()), step=t + 1))
             state = policy.update(state, decisions[-1], float(reward))
-        folded = od.fold(policy, policy.init(), decisions, rewards)
-        np.testing.assert_allclose(folded.log_weights, state.log_weights, atol=1e-12)
-        assert folded.learnt == state.learnt == 25
+        same(od.fold(policy, policy.init(), decisions, rewards), state, atol=1e-12)
+
+    def test_the_order_of_rewards(self, name: str, any_kernels: str) -> None:
+        """Where order does not matter by contract, a shuffled log gives the same state to 1e-9."""
+        entry, rng = POLICIES[name], np.random.default_rng(4)
+        policy = entry.make()
+        decisions = [
+            od.decide(policy, policy.init(), entry.context(rng, ()), float(rng.random()), step=t + 1) for t in range(30)
+        ]
+        rewards = rng.random(30)
+        shuffled = rng.permutation(30)
+        forward = od.fold(policy, policy.init(), decisions, rewards)
+        other = od.fold(policy, policy.init(), [decisions[i] for i in shuffled], rewards[shuffled])
+        if not entry.ordered:
+            same(forward, other, atol=1e-9)
 
     def test_a_saved_agent_goes_on(self, name: str, tmp_path: Path, any_kernels: str) -> None:
-        agent = od.Agent(POLICIES[name](), seed=5)
-        contexts: Any = RNG.uniform(0.1, 0.9, (60, 3, 4))
-        for context in contexts[:30]:
+        entry, rng = POLICIES[name], np.random.default_rng(5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", od.NoExploration)
+            agent = od.Agent(entry.make(), seed=5)
+        contexts: Any = [entry.context(rng, ()) for _ in range(40)]
+        for context in contexts[:20]:
             agent.learn(agent.decide(context), 1)
         agent.save(tmp_path / "agent.npz")
-        again = od.Agent.load(tmp_path / "agent.npz", POLICIES[name]())
-        for context in contexts[30:]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", od.NoExploration)
+            again = od.Agent.load(tmp_path / "agent.npz", entry.make())
+        for context in contexts[20:]:
             ours, theirs = agent.decide(context), again.decide(context)
             assert ours.to_json() == theirs.to_json()
             agent.learn(ours, 0)
-            again.learn(theirs, 0)
+            again.learn(od.Decision.from_json(theirs.to_json()), 0)
 
-    def test_batch_axes(self, name: str, any_kernels: str) -> None:
-        policy = POLICIES[name]()
-        contexts = RNG.uniform(0.1, 0.9, (7, 3, 4))
-        state = policy.init((7,))
-        decision = od.decide(policy, state, contexts, RNG.random(7), step=1)
-        after = policy.update(state, decision, RNG.random(7))
-        assert decision.propensities.shape == (7, 4)
-        assert after.log_weights.shape == (7, 3)
+    def test_a_batch_is_the_rows_one_by_one(self, name: str, any_kernels: str) -> None:
+        entry, rng = POLICIES[name], np.random.default_rng(6)
+        policy = entry.make()
+        state, alone = policy.init((7,)), [policy.init() for _ in range(7)]
+        for t in range(12):
+            contexts, uniforms, rewards = entry.context(rng, (7,)), rng.random(7), rng.random(7)
+            decision = od.decide(policy, state, contexts, uniforms, step=t + 1)
+            for i in range(7):
+                own = od.decide(policy, alone[i], contexts[i], float(uniforms[i]), step=t + 1)
+                np.testing.assert_allclose(decision.propensities[i], own.propensities, atol=1e-9)
+                assert decision.arm[i] == own.arm
+                alone[i] = policy.update(alone[i], own, float(rewards[i]))
+            state = policy.update(state, decision, rewards)
+        assert decision.propensities.shape == (7, ARMS)
+
+    def test_ten_thousand_steps_stay_numbers_and_small(self, name: str) -> None:
+        """50 runs of 200 steps with rewards that favour one arm; the state does not grow."""
+        entry, rng = POLICIES[name], np.random.default_rng(7)
+        policy = entry.make()
+        state = policy.init((50,))
+        size = sum(leaf.size for leaf in leaves(state))
+        for t in range(200):
+            decision = od.decide(policy, state, entry.context(rng, (50,)), rng.random(50), step=t + 1)
+            assert np.isfinite(decision.propensities).all()
+            np.testing.assert_allclose(decision.propensities.sum(axis=-1), 1, atol=1e-9)
+            state = policy.update(state, decision, np.where(decision.arm == 1, 1.0, rng.random(50)))
+        assert all(not np.isnan(leaf.astype(np.float64)).any() for leaf in leaves(state))
+        assert sum(leaf.size for leaf in leaves(state)) == size
+
+
+@pytest.mark.parametrize("name", [name for name, entry in POLICIES.items() if entry.context is predictions])
+def test_experts_may_sleep(name: str, any_kernels: str) -> None:
+    """A sleeper has no vote, is not charged for what it did not say, and nobody awake means uniform odds."""
+    policy, rng = POLICIES[name].make(), np.random.default_rng(8)
+    state = policy.init()
+    for t in range(60):
+        said = predictions(rng, ())
+        if t % 3 == 0:
+            said[t % 2] = np.nan
+        decision = od.decide(policy, state, said, float(rng.random()), step=t + 1)
+        assert abs(decision.propensities.sum() - 1) < 1e-12
+        state = policy.update(state, decision, float(rng.random()))
+    assert all(np.isfinite(leaf).all() or leaf.max() == 0 for leaf in leaves(state))
+    silent = policy.odds(state, np.full((3, ARMS), np.nan), step=61).propensities
+    assert abs(silent.sum() - 1) < 1e-12
+
+
+def test_an_agent_says_when_odds_will_be_zero() -> None:
+    for name in ("ucb1", "linucb, shared", "glm-ucb", "epoch-greedy", "elimination"):
+        with pytest.warns(od.NoExploration, match="is sure of its arm, so some odds will be 0"):
+            od.Agent(POLICIES[name].make(), seed=1)
+    for name in ("beta", "probit, shared", "squarecb"):
+        od.Agent(POLICIES[name].make(), seed=1)

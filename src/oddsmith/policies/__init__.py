@@ -1,23 +1,66 @@
 """Policies turn a state and a context into odds."""
 
 from oddsmith.policies.base import ExpertState
+from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.epoch_greedy import EpochGreedy
+from oddsmith.policies.exp4 import EXP4
+from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.fastcb import FastCB
+from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
+from oddsmith.policies.kl_ucb import KLUCB
+from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
+from oddsmith.policies.linucb import LinUCB
+from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
+from oddsmith.policies.probit import ProbitThompsonSampling
+from oddsmith.policies.recipes import (
+    epsilon_greedy,
+    exp4,
+    feel_good,
+    follow_the_leader,
+    squarecb,
+    thompson_sampling,
+    tuned,
+    uniform,
+)
+from oddsmith.policies.regressor_elimination import RegressorElimination
 from oddsmith.policies.schedules import PowerSchedule, Schedule
+from oddsmith.policies.squarecb import SquareCB
+from oddsmith.policies.ucb1 import UCB1
 from oddsmith.policies.windowed import Windowed, WindowState
 
 __all__ = [
+    "BetaThompsonSampling",
     "Bounded",
+    "EXP4",
+    "EXP4P",
+    "EpochGreedy",
     "ExpertState",
     "Explanation",
+    "FastCB",
+    "GLMUCB",
     "GeneralizedThompsonSampling",
+    "KLUCB",
+    "LinUCB",
+    "LinearThompsonSampling",
+    "LogisticThompsonSampling",
     "PowerSchedule",
+    "ProbitThompsonSampling",
+    "RegressorElimination",
     "Schedule",
+    "SquareCB",
+    "UCB1",
     "WindowState",
     "Windowed",
     "epsilon_greedy",
+    "exp4",
+    "feel_good",
+    "follow_the_leader",
+    "linear_class",
+    "logistic_class",
+    "squarecb",
     "thompson_sampling",
     "tuned",
     "uniform",

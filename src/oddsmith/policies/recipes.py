@@ -1,16 +1,29 @@
-"""Recipes: named algorithms that are settings of Generalized Thompson Sampling."""
+"""Recipes: named algorithms that are settings of a policy, most of them of Generalized Thompson Sampling."""
 
 from typing import Any
 
 from oddsmith.arrays import number
 from oddsmith.experts.base import Experts
 from oddsmith.losses import Loss, log_loss
+from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.oracles import Kind
 from oddsmith.policies.schedules import PowerSchedule
+from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory.conditions import Certificate
+from oddsmith.theory.rivals import exp4_bound, feelgood_bound, squarecb_bound
 from oddsmith.theory.tuning import tune, worst_prior
 
-__all__ = ["epsilon_greedy", "thompson_sampling", "tuned", "uniform"]
+__all__ = [
+    "epsilon_greedy",
+    "exp4",
+    "feel_good",
+    "follow_the_leader",
+    "squarecb",
+    "thompson_sampling",
+    "tuned",
+    "uniform",
+]
 
 _DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides who leads
 
@@ -61,3 +74,36 @@ def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float) -
 def uniform(experts: Experts) -> GeneralizedThompsonSampling:
     """Every eligible arm with the same probability; the weights still learn, as a bystander."""
     return GeneralizedThompsonSampling(experts, gamma=1.0)
+
+
+def follow_the_leader(experts: Experts, loss: Loss = log_loss) -> GeneralizedThompsonSampling:
+    """Always the vote of the expert of least total loss; ties share."""
+    return epsilon_greedy(experts, loss, epsilon=0.0)
+
+
+def feel_good(
+    experts: Experts, loss: Loss = log_loss, *, n_arms: int, steps: int, prior: Any = None
+) -> GeneralizedThompsonSampling:
+    """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound, gamma 0 (theory 5.1).
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = feel_good(GivenExperts(["a", "b"]), n_arms=2, steps=1000)
+    >>> policy.eta, round(policy.optimism, 4)
+    (0.25, 0.0176)
+    """
+    bound = feelgood_bound(loss, n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
+    return GeneralizedThompsonSampling(
+        experts, loss, eta=float(bound.eta or 0.0), gamma=0.0, prior=prior, optimism=float(bound.gamma or 0.0)
+    )
+
+
+def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Any = None) -> EXP4:
+    """EXP4 with the eta of its bound sqrt(2 K T ln N) (theory 5.4)."""
+    bound = exp4_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
+    return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=prior)
+
+
+def squarecb(experts: Experts, *, n_arms: int, steps: int, prior: Any = None, oracle: Kind = "vovk") -> SquareCB:
+    """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
+    bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
+    return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=prior)

@@ -1,0 +1,57 @@
+"""Policies without contexts: what they count, and how they take a decision apart."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.policies.base import check_eligible
+
+__all__ = ["CountState", "OverArms", "check_arms"]
+
+
+class CountState(NamedTuple):
+    """How often each arm was rewarded (…, K), the sum of its rewards (…, K), and rewards learnt in all."""
+
+    pulls: Array
+    sums: Array
+    learnt: int
+
+
+def check_arms(n_arms: Any) -> None:
+    """Refuses fewer than one arm."""
+    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
+        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
+
+
+class OverArms:
+    """Bodies that policies counting rewards share: name it as base of a dataclass with the field `n_arms`.
+
+    The context is not looked at. Sums do not depend on the order of rewards (to rounding).
+    """
+
+    n_arms: int
+    moves = False
+
+    def init(self, shape: tuple[int, ...] = ()) -> CountState:
+        """Nothing is known of any arm."""
+        return CountState(np.zeros((*shape, self.n_arms)), np.zeros((*shape, self.n_arms)), 0)
+
+    def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
+        """One more reward of the drawn arm."""
+        drawn = np.arange(self.n_arms) == np.asarray(decision.number)[..., None]
+        if drawn.shape != state.pulls.shape:
+            raise InvalidInput(
+                f"decision must have the state's batch axes {state.pulls.shape[:-1]}; got {drawn.shape[:-1]}"
+            )
+        rewards = np.asarray(reward, dtype=np.float64)[..., None]
+        return CountState(state.pulls + drawn, state.sums + np.where(drawn, rewards, 0.0), state.learnt + 1)
+
+    def check(self, eligible: Bools | None) -> None:
+        """Refuses a mask that is not one of these arms."""
+        if eligible is not None:
+            check_eligible(eligible)
+            if eligible.shape[-1] != self.n_arms:
+                raise InvalidInput(f"eligible must be a mask of the {self.n_arms} arms; got shape {eligible.shape}")

@@ -1,0 +1,121 @@
+"""Epoch-Greedy: one uniform step, then a growing number of steps with the expert that explored best."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import weights
+from oddsmith.arrays import Array, Bools, Ints, Real, number
+from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, check_bank, checked_predictions
+from oddsmith.policies.base import check_eligible, column, drawn_advice
+
+__all__ = ["EpochGreedy", "EpochState"]
+
+
+class EpochState(NamedTuple):
+    """The estimated total reward of every expert on exploring steps (…, N), rewards learnt, the experts' state."""
+
+    values: Array
+    learnt: int
+    experts: State
+
+
+@dataclass(frozen=True, eq=False)
+class EpochGreedy:
+    """Langford and Zhang 2007 (theory 5.6): epoch l is a uniform step, then floor(1/ε_l) steps of the best expert.
+
+    ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on the uniform steps,
+    Σ K ξ_i(a) r; ties share. Which steps explore is known in advance, so the odds are uniform there and the best
+    expert's ballot elsewhere; rewards of other steps teach nothing. Regret is of the order (K ln N)^(1/3) T^(2/3).
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = EpochGreedy(GivenExperts(["cold", "warm"]), scale=0.5)
+    >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]]), step=1).propensities
+    array([0.5, 0.5])
+    """
+
+    experts: Experts
+    scale: float = 1.0
+
+    positive_odds = False  # of arms it is not sure of
+
+    def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
+        number("scale", self.scale, low=0, high=np.inf, open_low=True)
+
+    @property
+    def moves(self) -> bool:
+        return self.experts.moves
+
+    @property
+    def arms(self) -> Any:
+        """The arms' names, where the experts know them."""
+        return self.experts.arms
+
+    def init(self, shape: tuple[int, ...] = ()) -> EpochState:
+        return EpochState(np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape))
+
+    def explores(self, step: Any, n_arms: int) -> Any:
+        """Whether this step (or each of these steps) is one of the uniform ones."""
+        steps = np.asarray(step)
+        if steps.dtype.kind not in "iu" or (steps < 1).any():
+            raise InvalidInput(f"step must be a whole number of at least 1; got {step!r}")
+        starts = _starts(self.scale, n_arms, len(self.experts.names), 1 << int(steps.max()).bit_length())
+        return starts[np.searchsorted(starts, steps)] == steps
+
+    def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """Uniform on exploring steps, else the ballots of the experts that lead; a sleeper's ballot is NaN."""
+        if eligible is not None:
+            check_eligible(eligible)
+        ballots = checked_predictions(self.experts.advise(state.experts, context, eligible)[1], state.values, eligible)
+        explore = self.explores(state.learnt + 1 if step is None else step, ballots.shape[-1])
+        awake: Any = ballots.any(axis=-1)
+        values = np.where(awake, state.values, -np.inf)
+        leads = (values == values.max(axis=-1, keepdims=True)) & awake
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(leads.astype(np.float64))
+        gamma = float(explore) if np.ndim(explore) == 0 else np.asarray(explore, dtype=np.float64)
+        propensities = weights.mix(log_weights, ballots, gamma, eligible)
+        return Odds(propensities, np.where(awake[..., None], ballots, np.nan))
+
+    def update(self, state: EpochState, decision: Decision, reward: Real) -> EpochState:
+        ballots = drawn_advice(decision, len(self.experts.names))
+        if ballots.shape != state.values.shape:
+            raise InvalidInput(f"advice must have the state's shape {state.values.shape}; got {ballots.shape}")
+        if decision.step is None:
+            raise InvalidInput("decision must carry its step, which says whether it explored; got none")
+        explore = np.asarray(self.explores(decision.step, decision.propensities.shape[-1]))
+        earned = ballots * column(reward) / column(decision.propensity)
+        asleep = np.isnan(earned)
+        if asleep.any():  # a sleeper is credited the mean of those who voted
+            heard = (~asleep).sum(axis=-1, keepdims=True)
+            mean = np.where(asleep, 0.0, earned).sum(axis=-1, keepdims=True) / np.maximum(heard, 1)
+            earned = np.where(asleep, mean, earned)
+        values = state.values + np.where(explore[..., None], earned, 0.0)
+        experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
+        return EpochState(values, state.learnt + 1, experts)
+
+    def posterior(self, state: EpochState) -> Array:
+        """All on the experts that lead (…, N)."""
+        leads = state.values == state.values.max(axis=-1, keepdims=True)
+        shared: Array = leads / leads.sum(axis=-1, keepdims=True)
+        return shared
+
+
+@lru_cache(maxsize=64)
+def _starts(scale: float, n_arms: int, n_experts: int, last: int) -> Ints:
+    """The exploring steps up to and beyond `last`: epoch l lasts 1 + floor(1/ε_l) steps."""
+    spread = scale * np.sqrt(n_arms * max(log(n_experts), 1e-12))
+    length = 1
+    while True:
+        epochs = np.arange(1, length + 1)
+        lengths = 1 + np.floor(1 / np.minimum(1.0, spread / np.sqrt(epochs))).astype(np.int64)
+        starts = 1 + np.concatenate([[0], np.cumsum(lengths)])
+        if starts[-1] > last:
+            return np.asarray(starts)
+        length *= 2

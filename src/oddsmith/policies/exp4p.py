@@ -1,0 +1,81 @@
+"""EXP4.P: EXP4 with a bonus for rarely heard advice, so that its regret holds with high probability."""
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+
+from oddsmith import weights
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision, Odds
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, column, drawn_advice
+
+__all__ = ["EXP4P"]
+
+
+@dataclass(frozen=True, eq=False)
+class EXP4P(OverExperts):
+    """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with probability 1 - delta.
+
+        Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,   p = min(1/K, sqrt(ln N / (K T)))
+        w_i ← w_i exp( p/2 (ξ_i(a) r / Pr(a) + sqrt(ln(N/δ) / (K T)) Σ_b ξ_i(b) / Pr(b)) )
+
+    Regret is at most 6 sqrt(K T ln(N/δ)). The sum over arms travels with the decision as its `bonus`.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = EXP4P(GivenExperts(["cold", "warm"]), steps=1000)
+    >>> policy.odds(policy.init(), np.array([[0.9, 0.1], [0.6, 0.2]])).propensities.round(3)
+    array([0.981, 0.019])
+    """
+
+    experts: Experts
+    steps: int
+    delta: float = 0.05
+    prior: Any = None
+
+    def __post_init__(self) -> None:
+        self.checked()
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:
+            raise InvalidInput(f"steps must be a whole number of at least 1; got {self.steps!r}")
+        number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
+
+    def smallest(self, n_arms: Any) -> Any:
+        """The probability that every eligible arm keeps; one expert alone needs none."""
+        return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
+
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """Weighted ballots over a floor, and each expert's Σ_b ξ(b)/Pr(b) as bonus."""
+        if eligible is not None:
+            check_eligible(eligible)
+        ballots, asleep = self.ballots(state, context, eligible)
+        votes = np.where(np.isnan(ballots), 0.0, ballots) if asleep else ballots
+        n_arms: Any = ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
+        gamma = n_arms * self.smallest(n_arms)
+        gamma = float(gamma) if np.ndim(gamma) == 0 else gamma
+        propensities = weights.mix(state.log_weights, votes, gamma, eligible)
+        safe = np.where(propensities > 0, propensities, 1.0)
+        bonus: Array = (ballots / safe[..., None, :]).sum(axis=-1)
+        return Odds(propensities, ballots, bonus, state.log_weights if asleep else None)
+
+    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
+        ballots = drawn_advice(decision, len(self.prior))
+        if decision.bonus is None:
+            raise InvalidInput("decision must carry the bonus that EXP4P needs; got none")
+        n_arms: Any = decision.propensities.shape[-1]
+        if decision.eligible is not None:
+            n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
+        earned = ballots * column(reward) / column(decision.propensity)
+        width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
+        return self.learnt(state, self.smallest(n_arms) / 2 * (earned + width * decision.bonus), decision, reward)
+
+    def bound(self, n_arms: int) -> float:
+        """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.
+
+        >>> from oddsmith.experts.given import GivenExperts
+        >>> round(EXP4P(GivenExperts(["a", "b"]), steps=100).bound(2))
+        163
+        """
+        return 6 * sqrt(n_arms * self.steps * log(len(self.prior) / self.delta))

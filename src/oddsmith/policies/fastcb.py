@@ -1,0 +1,50 @@
+"""FastCB: odds that fall faster where the best arm costs little (Foster and Krishnamurthy 2021)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Context, Odds
+from oddsmith.experts.base import Experts
+from oddsmith.policies.base import ExpertState
+from oddsmith.policies.gaps import OverOracle
+from oddsmith.policies.oracles import Kind, rest_on_best, standing
+
+__all__ = ["FastCB", "fast_gap"]
+
+
+@dataclass(frozen=True, eq=False)
+class FastCB(OverOracle):
+    """Odds that fall faster where the best arm costs little (Foster and Krishnamurthy 2021; theory 5.3).
+
+        Pr(a) = y_b/(K y_b + Γ (y_a - y_b)) for a ≠ b = argmin y, the rest on b;   y = 1 - ŷ, the cost
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = FastCB(GivenExperts(["only"]), sharpness=20.0)
+    >>> policy.odds(policy.init(), np.array([[0.9, 0.5, 0.7]])).propensities.round(4)
+    array([0.9647, 0.012 , 0.0233])
+    """
+
+    experts: Experts
+    sharpness: float
+    oracle: Kind = "mixture"
+    prior: Any = None
+
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        said, best_guess, asleep = self.predictions(state, context, eligible)
+        propensities = fast_gap(best_guess, self.sharpness, eligible)
+        return Odds(propensities, said, None, state.log_weights if asleep else None)
+
+
+def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
+    """y_b/(K y_b + Γ (y_a - y_b)) on costs y = 1 - prediction, the rest on the best; all on it if it costs nothing.
+
+    >>> fast_gap(np.array([0.9, 0.5, 0.7]), 20.0).round(4)
+    array([0.9647, 0.012 , 0.0233])
+    """
+    best, top, n_arms = standing(predicted, eligible)
+    least = np.maximum(1 - top, 0.0)
+    below = n_arms * least + sharpness * np.maximum(top - predicted, 0.0)
+    return rest_on_best(np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0), best, eligible)

@@ -1,0 +1,40 @@
+"""Policies on one prediction from all experts: what SquareCB and FastCB share."""
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision
+from oddsmith.experts.base import Experts, checked_predictions
+from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, column, drawn_advice
+from oddsmith.policies.oracles import ORACLES, Kind, check_oracle, predicted
+
+__all__ = ["OverOracle"]
+
+
+class OverOracle(OverExperts):
+    """Experts weighed by the oracle's own loss; the advice is their predictions."""
+
+    experts: Experts
+    sharpness: float
+    oracle: Kind
+    prior: Any
+
+    def __post_init__(self) -> None:
+        self.checked()
+        check_oracle(self.oracle)
+        number("sharpness", self.sharpness, low=0, high=np.inf)
+
+    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
+        """Every expert is charged for what it said of the drawn arm, with the oracle's loss and learning rate."""
+        advice = drawn_advice(decision, len(self.prior))
+        loss, eta = ORACLES[self.oracle]
+        return self.learnt(state, -eta * loss(advice, column(reward)), decision, reward)
+
+    def predictions(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, Array, bool]:
+        """The experts' predictions (…, N, K), the oracle's (…, K), and whether somebody has no opinion."""
+        if eligible is not None:
+            check_eligible(eligible)
+        said = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
+        return said, predicted(self.oracle, state.log_weights, said), bool(np.isnan(said).any())

@@ -1,0 +1,120 @@
+"""Gaussian beliefs about weight vectors: one for all arms, or one for each; rank-one updates in place."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, number
+from oddsmith.decision import Context, Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.policies.base import check_eligible
+from oddsmith.policies.counts import check_arms
+
+__all__ = ["GaussianState", "OverFeatures", "View"]
+
+
+class GaussianState(NamedTuple):
+    """Means (…, G, d) and covariances (…, G, d, d) of G = K weight vectors, or G = 1 that all arms share."""
+
+    mean: Array
+    covariance: Array
+    learnt: int
+
+
+class View(NamedTuple):
+    """What a belief says of every arm: the features (…, K, d), the mean of θ·φ (…, K), and Σφ (…, K, d)."""
+
+    features: Array
+    means: Array
+    spread: Array
+
+    @property
+    def variances(self) -> Array:
+        """φ'Σφ (…, K)."""
+        variances: Array = np.maximum(np.einsum("...kd,...kd->...k", self.features, self.spread), 0.0)
+        return variances
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance of all arms' θ·φ under one shared belief (…, K, K)."""
+        covariance: Array = np.einsum("...kd,...jd->...kj", self.features, self.spread)
+        return covariance
+
+
+class OverFeatures:
+    """Bodies that linear policies share: name it as base of a dataclass with `dim`, `n_arms`, `ridge`.
+
+    With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
+    one vector is shared and the context is a row of features for each arm, (…, K, d). `update` writes in place.
+    """
+
+    dim: int
+    n_arms: int | None
+    ridge: float
+    moves = True
+
+    def check_fields(self) -> None:
+        """For `__post_init__`."""
+        if isinstance(self.dim, bool) or not isinstance(self.dim, int | np.integer) or self.dim < 1:
+            raise InvalidInput(f"dim must be a whole number of at least 1; got {self.dim!r}")
+        if self.n_arms is not None:
+            check_arms(self.n_arms)
+        number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
+
+    def init(self, shape: tuple[int, ...] = ()) -> GaussianState:
+        """N(0, I/ridge) for every weight vector."""
+        size = (*shape, self.n_arms or 1, self.dim)
+        covariance = np.broadcast_to(np.eye(self.dim) / self.ridge, (*size, self.dim)).copy()
+        return GaussianState(np.zeros(size), covariance, 0)
+
+    def view(self, state: GaussianState, context: Context, eligible: Bools | None) -> View:
+        """The belief about every arm in this context."""
+        if eligible is not None:
+            check_eligible(eligible)
+        features = self.features(context)
+        if self.n_arms is None:
+            spread = features @ state.covariance[..., 0, :, :]
+            return View(features, (features @ state.mean[..., 0, :, None])[..., 0], spread)
+        features = features[..., None, :]
+        spread = (state.covariance @ features[..., None])[..., 0]
+        return View(features, (state.mean * features).sum(axis=-1), spread)
+
+    def features(self, context: Context) -> Array:
+        """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
+        try:
+            features = np.asarray(context, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"context must be numbers; got {type(context).__name__}") from error
+        least = 1 if self.n_arms is not None else 2
+        if features.ndim < least or features.shape[-1] != self.dim:
+            shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
+            raise InvalidInput(f"context must have shape {shape}; got {features.shape}")
+        if not np.isfinite(features).all():
+            raise InvalidInput("context must be finite; got values that are not")
+        return features
+
+    def drawn(self, state: GaussianState, decision: Decision) -> tuple[Any, Array, Array, Array]:
+        """Where the drawn arm's belief is, its features φ (B, d), mean θ·φ (B,) and Σφ (B, d), flat over batch axes."""
+        place, phi = self.place(decision, state.mean)
+        mean = state.mean.reshape(len(phi), -1, self.dim)[place]
+        covariance = state.covariance.reshape(len(phi), -1, self.dim, self.dim)[place]
+        return place, phi, (mean * phi).sum(axis=-1), (covariance @ phi[..., None])[..., 0]
+
+    def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
+        """Where the drawn arm's belief is in a state whose means are (B, G, d), and its features φ (B, d)."""
+        arms = np.asarray(decision.number, dtype=np.int64).reshape(-1)
+        if mean.size != arms.size * (self.n_arms or 1) * self.dim:
+            raise InvalidInput(f"decision must have the state's batch axes {mean.shape[:-2]}; got {arms.shape}")
+        rows = np.arange(arms.size)
+        features = self.features(decision.context).reshape(arms.size, -1, self.dim)
+        phi = features[rows, arms] if self.n_arms is None else features[:, 0]
+        return (rows, np.zeros_like(arms) if self.n_arms is None else arms), phi
+
+    def moved(self, state: GaussianState, place: Any, step: Array, shrink: Array, spread: Array) -> GaussianState:
+        """mean += step · Σφ and covariance -= shrink · Σφ φ'Σ at `place`, in place."""
+        n = len(step)
+        mean = state.mean.reshape(n, -1, self.dim)
+        covariance = state.covariance.reshape(n, -1, self.dim, self.dim)
+        mean[place] += step[:, None] * spread
+        covariance[place] -= (shrink[:, None] * spread)[:, :, None] * spread[:, None, :]
+        return GaussianState(state.mean, state.covariance, state.learnt + 1)

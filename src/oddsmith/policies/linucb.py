@@ -1,0 +1,50 @@
+"""LinUCB: ridge regression and an upper confidence bound, for each arm or shared (Li, Chu, Langford, Schapire 2010)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision, Odds
+from oddsmith.policies.base import certain
+from oddsmith.policies.gaussian import GaussianState, OverFeatures
+
+__all__ = ["LinUCB"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinUCB(OverFeatures):
+    """All mass on argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), A = ridge I + Σ φφ', θ = A^-1 Σ r φ.
+
+    With `n_arms`: a regression for each arm, context (…, d) (disjoint). Without: one for all, context (…, K, d).
+
+    >>> policy = LinUCB(2, n_arms=3)
+    >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities
+    array([1., 0., 0.])
+    """
+
+    dim: int
+    n_arms: int | None = None
+    alpha: float = 1.0
+    ridge: float = 1.0
+
+    positive_odds = False  # of arms it is not sure of
+
+    def __post_init__(self) -> None:
+        self.check_fields()
+        number("alpha", self.alpha, low=0, high=np.inf)
+
+    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        return Odds(certain(self.bounds(state, context, eligible), eligible))
+
+    def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:
+        """The upper confidence bounds (…, K)."""
+        view = self.view(state, context, eligible)
+        return view.means + self.alpha * np.sqrt(view.variances)
+
+    def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
+        """One more row of the drawn arm's regression (Sherman and Morrison)."""
+        place, phi, mean, spread = self.drawn(state, decision)
+        shrink = 1 / (1 + (phi * spread).sum(axis=-1))
+        return self.moved(state, place, (np.asarray(reward).reshape(-1) - mean) * shrink, shrink, spread)

@@ -1,0 +1,58 @@
+"""Logistic beliefs by Laplace, one reward at a time."""
+
+import numpy as np
+
+from oddsmith.arrays import Array, Real
+from oddsmith.decision import Decision
+from oddsmith.policies.gaussian import GaussianState, OverFeatures
+
+__all__ = ["OverLogistic", "laplace_step", "sigmoid"]
+
+
+def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tuple[Array, Array]:
+    """(s, h): the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ, and η h the curvature there; φ·m, φ'Σφ given.
+
+    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)): one number, by Newton's steps.
+
+    >>> s, h = laplace_step(np.array([0.0]), np.array([1.0]), np.array([1.0]), 1.0)
+    >>> s.round(4), h.round(4)
+    (array([0.4011]), array([0.2402]))
+    """
+    low, high = eta * (reward - 1), eta * reward  # s is between them, for σ is between 0 and 1
+    s = (low + high) / 2
+    for _ in range(50):
+        p = sigmoid(score + s * variance)
+        wrong = s - eta * (reward - p)
+        low, high = np.where(wrong < 0, s, low), np.where(wrong < 0, high, s)
+        newton = s - wrong / (1 + eta * p * (1 - p) * variance)
+        following = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+        if (np.abs(following - s) <= 1e-15 * np.maximum(np.abs(s), 1e-3)).all():
+            break
+        s = following
+    p = sigmoid(score + s * variance)
+    return s, p * (1 - p)
+
+
+def sigmoid(x: Array) -> Array:
+    """1/(1 + exp(-x)), without overflow.
+
+    >>> sigmoid(np.array([0.0, -1e4]))
+    array([0.5, 0. ])
+    """
+    squashed: Array = 0.5 * (1 + np.tanh(0.5 * x))
+    return squashed
+
+
+class OverLogistic(OverFeatures):
+    """The belief N(mean, covariance) after each reward: its mode, and the curvature added to the precision."""
+
+    eta: float
+
+    def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
+        """Laplace for one reward: the exact mode given the belief so far, then the curvature there (rank one)."""
+        place, phi, mean, spread = self.drawn(state, decision)
+        variance = (phi * spread).sum(axis=-1)
+        rewards = np.asarray(reward, dtype=np.float64).reshape(-1)
+        s, curvature = laplace_step(mean, variance, rewards, self.eta)
+        shrink = self.eta * curvature / (1 + self.eta * curvature * variance)
+        return self.moved(state, place, s, shrink, spread)

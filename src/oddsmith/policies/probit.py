@@ -1,0 +1,104 @@
+"""Bayesian probit regression, adPredictor (Graepel et al. 2010), as Thompson sampling."""
+
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision, Odds
+from oddsmith.policies.base import check_eligible, explored
+from oddsmith.policies.best_arm import normal_best
+from oddsmith.policies.directions import check_directions, shared_best
+from oddsmith.policies.gaussian import OverFeatures
+
+__all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
+
+
+class ProbitState(NamedTuple):
+    """Means and variances (…, G, d) of independent weights, for G = K arms or G = 1 shared, and rewards learnt."""
+
+    mean: Array
+    variance: Array
+    learnt: int
+
+
+@dataclass(frozen=True, eq=False)
+class ProbitThompsonSampling(OverFeatures):
+    """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt by message passing.
+
+        Pr(r = 1) = Φ(θ·φ / noise),   σ² = noise² + Σ φ_i² s_i²,   t = y Σ φ_i m_i / σ,   y = 2r - 1
+        m_i ← m_i + y φ_i s_i²/σ v(t),   s_i² ← s_i² (1 - φ_i² s_i²/σ² w(t))
+
+    v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves by the mean of both answers. Quadrature for
+    `n_arms` beliefs (context (…, d)), fixed directions for a shared one (context (…, K, d)).
+
+    >>> policy = ProbitThompsonSampling(2, n_arms=2)
+    >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
+    array([0.5, 0.5])
+    """
+
+    dim: int
+    n_arms: int | None = None
+    noise: float = 1.0
+    ridge: float = 1.0
+    gamma: float | None = None
+    directions: int = 1024
+    seed: int = 0
+
+    positive_odds = True  # a posterior leaves every arm some chance
+
+    def __post_init__(self) -> None:
+        self.check_fields()
+        number("noise", self.noise, low=0, high=np.inf, open_low=True)
+        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
+        object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
+        check_directions(self.directions)
+
+    def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
+        """N(0, 1/ridge) for every weight."""
+        size = (*shape, self.n_arms or 1, self.dim)
+        return ProbitState(np.zeros(size), np.full(size, 1 / self.ridge), 0)
+
+    def odds(self, state: ProbitState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        if eligible is not None:
+            check_eligible(eligible)
+        features = self.features(context)
+        if self.n_arms is not None:
+            features = features[..., None, :]
+            means = (state.mean * features).sum(axis=-1)
+            best = normal_best(means, np.sqrt((state.variance * features**2).sum(axis=-1)), eligible)
+        else:
+            means = (features @ state.mean[..., 0, :, None])[..., 0]
+            covariance = np.einsum("...kd,...d,...jd->...kj", features, state.variance[..., 0, :], features)
+            best = shared_best(means, covariance, eligible, n=self.directions, seed=self.seed)
+        return Odds(explored(best, float(self.gamma or 0.0), eligible))
+
+    def update(self, state: ProbitState, decision: Decision, reward: Real) -> ProbitState:
+        """Message passing for one reward, in place."""
+        place, phi = self.place(decision, state.mean)
+        n = len(phi)
+        means, variances = state.mean.reshape(n, -1, self.dim), state.variance.reshape(n, -1, self.dim)
+        mean, variance = means[place], variances[place]
+        rewards = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
+        scale = np.sqrt(self.noise**2 + (phi**2 * variance).sum(axis=-1, keepdims=True))
+        score = (phi * mean).sum(axis=-1, keepdims=True) / scale
+        (v1, w1), (v0, w0) = truncated_moments(score), truncated_moments(-score)
+        means[place] = mean + phi * variance / scale * (rewards * v1 - (1 - rewards) * v0)
+        shrink = phi**2 * variance / scale**2 * (rewards * w1 + (1 - rewards) * w0)
+        variances[place] = variance * np.maximum(1 - shrink, 1e-12)
+        return ProbitState(state.mean, state.variance, state.learnt + 1)
+
+
+def truncated_moments(t: Array) -> tuple[Array, Array]:
+    """v(t) = N(t)/Φ(t) and w(t) = v (v + t): how far a truncated normal's mean moves and its variance shrinks.
+
+    >>> v, w = truncated_moments(np.array([0.0, -40.0]))
+    >>> v.round(4), w.round(4)
+    (array([ 0.7979, 40.025 ]), array([0.6366, 0.9994]))
+    """
+    from scipy.special import erfcx
+
+    v = sqrt(2 / pi) / erfcx(-t / sqrt(2))
+    return np.asarray(v), np.asarray(np.clip(v * (v + t), 0.0, 1.0))

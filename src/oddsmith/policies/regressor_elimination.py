@@ -1,0 +1,180 @@
+"""Regressor Elimination: experts whose loss is too high leave for good; the others are drawn in balance."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, number, simplex
+from oddsmith.decision import Context, Decision, Odds
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, check_bank, checked_predictions
+from oddsmith.losses import Loss, square_loss
+from oddsmith.policies.base import check_eligible, column, drawn_advice
+
+__all__ = ["EliminationState", "RegressorElimination", "balanced"]
+
+
+class EliminationState(NamedTuple):
+    """Total losses (…, N), who is still in (…, N), the balanced distribution over them (…, N), and rewards learnt."""
+
+    losses: Array
+    alive: Bools
+    balance: Array
+    learnt: int
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorElimination:
+    """Agarwal et al. 2012 (theory 5.5): contexts i.i.d., of which `contexts` are a sample (for tables: all of them).
+
+    Expert i is drawn with probability P(i) such that every expert's arms are drawn often enough: E_x 1/Pr(π_i(x)|x)
+    is at most the mean number of arms that the survivors propose. Experts leave when their total loss exceeds the
+    least by ln(N/δ) (threshold="sharp": with probability 1-δ the truth stays for ever; square loss, or log loss), or
+    by the paper's 18 ln(1/δ_t) in mean square loss ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))).
+    Experts are fixed. Order matters: who has left does not come back.
+
+    >>> from oddsmith.experts.tables import TableExperts
+    >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
+    >>> policy = RegressorElimination(table, contexts=np.array([0]))
+    >>> policy.odds(policy.init(), 0).propensities
+    array([0.5, 0.5])
+    """
+
+    experts: Experts
+    contexts: Any
+    loss: Loss = square_loss
+    delta: float = 0.05
+    threshold: Literal["sharp", "original"] = "sharp"
+    context_odds: Any = None
+
+    moves = False
+    positive_odds = False  # of arms that no survivor proposes
+
+    def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
+        if self.experts.moves:
+            raise InvalidInput("experts must be fixed, for their losses to be compared; got experts that learn")
+        number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
+        if self.threshold not in ("sharp", "original"):
+            raise InvalidInput(f"threshold must be sharp or original; got {self.threshold!r}")
+        n = len(self.proposals)
+        odds = np.full(n, 1 / n) if self.context_odds is None else self.context_odds
+        object.__setattr__(self, "context_odds", simplex("context_odds", odds, n=n, over="contexts"))
+
+    @property
+    def arms(self) -> Any:
+        """The arms' names, where the experts know them."""
+        return self.experts.arms
+
+    @cached_property
+    def proposals(self) -> Array:
+        """The ballots (X, N, K) on the sample of contexts."""
+        ballots = self.experts.advise(self.experts.init(), self.contexts)[1]
+        if ballots.ndim != 3:
+            raise InvalidInput(f"contexts must be a sample with one leading axis; got ballots of shape {ballots.shape}")
+        return ballots
+
+    @cached_property
+    def first_balance(self) -> Array:
+        """The balanced distribution over all experts."""
+        return balanced(self.proposals, self.context_odds)
+
+    def init(self, shape: tuple[int, ...] = ()) -> EliminationState:
+        """Everybody is in, without losses."""
+        size = (*shape, len(self.experts.names))
+        return EliminationState(
+            np.zeros(size), np.ones(size, np.bool_), np.broadcast_to(self.first_balance, size).copy(), 0
+        )
+
+    def odds(
+        self, state: EliminationState, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> Odds:
+        """The survivors' ballots, weighed by the balance; in the original also uniform over what they propose."""
+        if eligible is not None:
+            check_eligible(eligible)
+        said, ballots = self.experts.advise((), context, eligible)
+        said = checked_predictions(said, state.losses, eligible)
+        votes = (state.balance[..., None] * ballots).sum(axis=-2)
+        total = votes.sum(axis=-1, keepdims=True)
+        n_arms = ballots.shape[-1]
+        even = np.full(n_arms, 1 / n_arms) if eligible is None else eligible / eligible.sum(axis=-1, keepdims=True)
+        odds = np.where(total > 0, votes / np.where(total > 0, total, 1.0), even)
+        if self.threshold == "original":
+            mu = min(1 / (2 * n_arms), (state.learnt + 1) ** -0.5)
+            proposed = odds > 0
+            odds = (1 - mu) * odds + mu * proposed / proposed.sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            heard = np.log(state.balance) if np.isnan(said).any() else None
+        return Odds(odds, said, None, heard)
+
+    def update(self, state: EliminationState, decision: Decision, reward: Real) -> EliminationState:
+        """Losses are added up; whoever is beyond the threshold leaves, and the balance is solved anew for the rest."""
+        advice = drawn_advice(decision, len(self.experts.names))
+        if advice.shape != state.losses.shape:
+            raise InvalidInput(f"advice must have the state's shape {state.losses.shape}; got {advice.shape}")
+        charged = self.loss(advice, column(reward))
+        asleep = np.isnan(charged)
+        if asleep.any():  # a sleeper is charged the mean of those who spoke, weighed by the balance
+            heard = np.where(asleep, 0.0, state.balance)
+            total = heard.sum(axis=-1, keepdims=True)
+            mean = np.where(asleep, 0.0, heard * np.where(asleep, 0.0, charged)).sum(axis=-1, keepdims=True)
+            charged = np.where(asleep, mean / np.where(total > 0, total, 1.0), charged)
+        losses, learnt = state.losses + charged, state.learnt + 1
+        least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
+        alive = state.alive & (losses - least <= self.slack(learnt))
+        return EliminationState(losses, alive, self._rebalanced(state, alive), learnt)
+
+    def slack(self, learnt: int) -> float:
+        """By how much a total loss may exceed the least after this many rewards."""
+        n = len(self.experts.names)
+        if self.threshold == "sharp":
+            return log(n / self.delta)
+        return 18 * log(2 * n * learnt**3 * max(np.log2(learnt), 1.0) / self.delta)
+
+    def posterior(self, state: EliminationState) -> Array:
+        """The balanced distribution (…, N): the probability of following each expert."""
+        return state.balance
+
+    def _rebalanced(self, state: EliminationState, alive: Bools) -> Array:
+        changed = (alive != state.alive).any(axis=-1)
+        if not changed.any():
+            return state.balance
+        balance = state.balance.copy()
+        for row in np.argwhere(np.atleast_1d(changed)):
+            place = tuple(row) if alive.ndim > 1 else ()
+            balance[place] = balanced(self.proposals, self.context_odds, alive[place], state.balance[place])
+        return balance
+
+
+def balanced(
+    proposals: Array, context_odds: Array, alive: Bools | None = None, start: Array | None = None, slack: float = 1e-3
+) -> Array:
+    """P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x |arms proposed| for all alive i.
+
+    The maximum of the concave E_x Σ_a ln Pr(a|x) satisfies it; it is found by P_i ← P_i E_x[Σ_a ballot_i/Pr] / E_x|A|,
+    which never decreases that sum.
+
+    >>> balanced(np.eye(2)[[[0, 0, 1], [0, 1, 1]]], np.array([0.5, 0.5]), slack=1e-7).round(2)
+    array([0.5, 0. , 0.5])
+    """
+    keep = np.ones(proposals.shape[1], np.bool_) if alive is None else alive
+    ballots = proposals[:, keep]
+    wanted = (ballots > 0).any(axis=1)
+    size = float(context_odds @ wanted.sum(axis=-1))
+    mass = np.full(ballots.shape[1], 1 / ballots.shape[1])
+    if start is not None and start[keep].sum() > 0:  # a step from where it was; nobody starts at 0, or would stay there
+        mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
+    for _ in range(100_000):
+        odds = np.einsum("n,xnk->xk", mass, ballots)
+        inverse = np.where(wanted, 1 / np.where(odds > 0, odds, 1.0), 0.0) * context_odds[:, None]
+        ratio = np.einsum("xnk,xk->n", ballots, inverse) / size
+        if ratio.max() <= 1 + slack:
+            break
+        mass = mass * ratio
+        mass /= mass.sum()
+    found = np.zeros(len(keep))
+    found[keep] = mass
+    return found
