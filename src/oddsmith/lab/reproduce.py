@@ -33,9 +33,9 @@ def reproduce(
     A finished experiment is kept in out/experiments under a hash of its name, its size and the library's source, so
     that a run that was stopped goes on where it was, and a changed library starts anew.
     """
-    if unknown := [name for name in names if name not in EXPERIMENTS]:
+    if unknown := [name for name in names if not any(_asked(known, name) for known in EXPERIMENTS)]:
         raise InvalidInput(f"experiments must be of {', '.join(EXPERIMENTS)}; got {unknown[0]!r}")
-    chosen = [name for name in EXPERIMENTS if not names or name in names]
+    chosen = [known for known in EXPERIMENTS if not names or any(_asked(known, name) for name in names)]
     folder = Path(out) / "experiments"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +52,11 @@ def reproduce(
     ordered = {name: found[name] for name in chosen}
     report(Path(out) / "index.html", ordered, quick=quick)
     return ordered
+
+
+def _asked(known: str, name: str) -> bool:
+    """Whether an experiment is the one of that name, or of that family: gallery is all that begin with gallery-."""
+    return known == name or known.startswith(f"{name}-")
 
 
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
@@ -72,7 +77,7 @@ def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
         Section(
             outcome.title,
             outcome.text,
-            tables=(Table(_HEADERS, tuple(_row(c) for c in outcome.claims)),),
+            tables=(*outcome.tables, Table(_HEADERS, tuple(_row(c) for c in outcome.claims))),
             figures=outcome.figures,
         )
         for outcome in outcomes.values()
@@ -109,7 +114,8 @@ def _finished(path: Path) -> Outcome | None:
         kept: Any = json.loads(path.read_text(encoding="utf-8"))
         claims = tuple(Claim(**claim) for claim in kept["claims"])
         figures = tuple(Figure(**figure) for figure in kept["figures"])
-        return Outcome(kept["title"], kept["text"], claims, figures)
+        tables = tuple(Table(tuple(t["headers"]), tuple(tuple(row) for row in t["rows"])) for t in kept["tables"])
+        return Outcome(kept["title"], kept["text"], claims, figures, tables)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

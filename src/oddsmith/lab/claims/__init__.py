@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from oddsmith.lab.claims import circumstances, conditions, exploration, lemma, priors, special
+from oddsmith.lab.claims import circumstances, conditions, exploration, halls, lemma, priors, special
 from oddsmith.lab.claims.adversary import adversary
 from oddsmith.lab.claims.base import Outcome, Sizes
 from oddsmith.lab.claims.covers import covers
 from oddsmith.lab.claims.horizon import horizon
+from oddsmith.lab.claims.slopes import slopes
 
 __all__ = ["EXPERIMENTS"]
 
@@ -26,4 +27,11 @@ EXPERIMENTS: dict[str, Callable[[Sizes], Outcome]] = {
     "rounding": circumstances.rounding,
     "adversary": adversary,
     "covers": covers,
+    "rates": slopes,
+    "gallery-benign": halls.benign,
+    "gallery-pessimistic": halls.pessimistic,
+    "gallery-adversarial": halls.adversarial,
+    "gallery-linear": halls.linear,
+    "gallery-real": halls.real,
+    "gallery-cheap": halls.cheap,
 }

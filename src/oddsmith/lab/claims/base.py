@@ -15,7 +15,7 @@ from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.reports.page import Figure
+from oddsmith.reports.page import Figure, Table
 from oddsmith.theory.bounds import Bound
 from oddsmith.worlds.base import Noise, World
 from oddsmith.worlds.tables import TableWorld, random_table
@@ -58,6 +58,7 @@ class Outcome:
     text: str
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...]
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)
