@@ -6,15 +6,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import growth, imports, simulation, step
+from benchmarks import algorithms, growth, imports, simulation, step
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
-PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit")
+PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser", "river", "contextualbandits")
 PARTS: dict[str, Callable[[], str]] = {
     "step": step.report,
     "growth": lambda: growth.report(HERE / "figures"),
     "simulation": lambda: simulation.report(HERE / "figures"),
+    "algorithms": algorithms.report,
     "imports": imports.report,
 }
 

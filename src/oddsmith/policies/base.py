@@ -142,6 +142,10 @@ def certain(scores: Array, eligible: Bools | None) -> Array:
     """
     open_to = scores if eligible is None else np.where(eligible, scores, -np.inf)
     best = open_to.argmax(axis=-1)
+    if open_to.ndim == 1:
+        sure = np.zeros(open_to.shape)
+        sure[best] = 1.0
+        return sure
     odds: Array = (np.arange(scores.shape[-1]) == best[..., None]).astype(np.float64)
     return odds
 

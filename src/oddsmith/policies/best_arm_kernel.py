@@ -1,44 +1,29 @@
-"""The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the other, cell by cell."""
+"""The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the other, everything in one call."""
 
+from math import erfc, lgamma, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from oddsmith.policies.best_arm import BETA, NODES, OPTIMIST, PARTIAL, WEIGHTS
+from oddsmith.policies.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
 from oddsmith.vectormath import exp
 
 __all__ = ["best"]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def best(kind: int, cuts: Any, below: Any, first: Any, second: Any, rest: Any, odds: Any) -> None:
-    """Fill `odds` (rows, K); `rest` is the densities' constants and the atoms, (rows, K) each."""
-    constants, atoms = rest
+def best(kind: int, first: Any, second: Any, odds: Any) -> None:
+    """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or Beta's a and b."""
     rows, n_arms = odds.shape
-    dense, up_to, others = np.empty((5, n_arms)), np.empty((5, n_arms)), np.empty(n_arms)
-    start, risen = np.empty(n_arms), np.empty(n_arms)
+    centre, scale, constants = np.empty(n_arms), np.empty(n_arms), np.empty(n_arms)
     for row in range(rows):
-        start[:] = below[row]
-        odds[row] = atoms[row]
-        for cell in range(cuts.shape[1] - 1):
-            left, half = cuts[row, cell], (cuts[row, cell + 1] - cuts[row, cell]) / 2
-            if half <= 0:
-                continue
-            _densities(kind, left, half, first[row], second[row], constants[row], dense)
-            for a in range(n_arms):
-                jump = kind == OPTIMIST and below[row, a] == 0 and left >= first[row, a]
-                risen[a] = start[a] + (0.5 if jump else 0.0)
-            for i in range(5):
-                up_to[i] = risen
-                for j in range(5):
-                    for a in range(n_arms):
-                        up_to[i, a] += PARTIAL[i, j] * dense[j, a]
-            for i in range(5):
-                _others(up_to[i], others)
-                for a in range(n_arms):
-                    start[a] += WEIGHTS[i] * dense[i, a]
-                    odds[row, a] += WEIGHTS[i] * dense[i, a] * others[a]
+        for a in range(n_arms):
+            centre[a], scale[a], constants[a] = _arm(kind, first[row, a], second[row, a])
+        odds[row] = 0.0
+        if kind == OPTIMIST:
+            _atoms(first[row], second[row], odds[row])
+        _integrate(kind, centre, scale, (first[row], second[row], constants), odds[row])
         total = 0.0
         for a in range(n_arms):
             odds[row, a] = max(odds[row, a], 0.0)
@@ -47,12 +32,90 @@ def best(kind: int, cuts: Any, below: Any, first: Any, second: Any, rest: Any, o
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _densities(kind: int, left: float, half: float, first: Any, second: Any, constants: Any, dense: Any) -> None:
+def _arm(kind: int, first: float, second: float) -> Any:
+    """Centre, scale, and the logarithm of the density's constant."""
+    if kind != BETA:
+        return first, second, -log(second) - 0.9189385332046727
+    constant = lgamma(first + second) - lgamma(first) - lgamma(second)
+    low, high = _polygamma(first), _polygamma(second)
+    return low[0] - high[0], sqrt(low[1] + high[1]), constant
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _polygamma(x: float) -> Any:
+    """ψ(x) and ψ'(x): recurrence up to 8, then their asymptotic series."""
+    psi, trigamma = 0.0, 0.0
+    while x < 8.0:
+        psi -= 1 / x
+        trigamma += 1 / (x * x)
+        x += 1.0
+    y = 1 / (x * x)
+    psi += log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y / 240)))
+    trigamma += 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
+    return psi, trigamma
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _width(kind: int, x: float, centre: Any, scale: Any) -> float:
+    """How wide the cell that starts at x may be."""
+    reach, width = REACH[kind], np.inf
+    for a in range(centre.size):
+        z = (x - centre[a]) / scale[a]
+        if z < -reach:
+            allowed = -(z + reach) * scale[a]
+        elif z < reach:
+            allowed = WIDTH * scale[a] * (1 + GROWTH * max(abs(z) - 3, 0.0))
+        else:
+            continue
+        if kind == OPTIMIST and x < centre[a]:
+            allowed = min(allowed, centre[a] - x)
+        width = min(width, allowed)
+    return width
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _integrate(kind: int, centre: Any, scale: Any, parameters: Any, odds: Any) -> None:
+    """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass only the functions F grow."""
+    n_arms, reach = odds.size, REACH[kind]
+    dense, up_to, others = np.empty((5, n_arms)), np.empty((5, n_arms)), np.empty(n_arms)
+    start, risen = np.zeros(n_arms), np.empty(n_arms)
+    x, end, lowest = np.inf, -np.inf, -np.inf  # lowest: the second largest of the arms' left ends
+    top = -np.inf
+    for a in range(n_arms):
+        left = centre[a] - reach * scale[a]
+        x, end = min(x, left), max(end, centre[a] + reach * scale[a])
+        lowest, top = max(lowest, min(top, left)), max(top, left)
+    while x < end:
+        following = min(x + _width(kind, x, centre, scale), end)
+        if following <= x:  # narrower than the numbers' own spacing
+            following = np.nextafter(x, np.inf)
+        half = (following - x) / 2
+        _densities(kind, x, half, parameters, dense)
+        if following > lowest:
+            for a in range(n_arms):
+                risen[a] = start[a] + (0.5 if kind == OPTIMIST and x >= centre[a] else 0.0)
+            for i in range(5):
+                up_to[i] = risen
+                for j in range(5):
+                    for a in range(n_arms):
+                        up_to[i, a] += PARTIAL[i, j] * dense[j, a]
+                _others(up_to[i], others)
+                for a in range(n_arms):
+                    odds[a] += WEIGHTS[i] * dense[i, a] * others[a]
+        for i in range(5):
+            for a in range(n_arms):
+                start[a] += WEIGHTS[i] * dense[i, a]
+        x = following
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _densities(kind: int, left: float, half: float, parameters: Any, dense: Any) -> None:
     """The arms' densities at the cell's nodes, times half its width (5, K)."""
+    first, second, constants = parameters
     for i in range(5):
         x = left + half + half * NODES[i]
         if kind == BETA:
-            tail = np.log1p(np.exp(-abs(x)))
+            tail = log1p(np.exp(-abs(x)))
             ahead, behind = min(x, 0.0) - tail, min(-x, 0.0) - tail  # ln θ and ln(1 - θ)
             for a in range(dense.shape[1]):
                 dense[i, a] = half * exp(constants[a] + first[a] * ahead + second[a] * behind)
@@ -76,3 +139,18 @@ def _others(up_to: Any, others: Any) -> None:
     for a in range(up_to.size - 1, -1, -1):
         others[a] *= product
         product *= up_to[a]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _atoms(means: Any, sds: Any, won: Any) -> None:
+    """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it; ties share."""
+    for a in range(means.size):
+        won[a] = 0.5
+        for b in range(means.size):
+            if b != a:
+                if means[a] < means[b]:
+                    won[a] = 0.0
+                elif means[a] == means[b]:
+                    won[a] *= 0.25
+                else:
+                    won[a] *= 0.5 * erfc((means[b] - means[a]) / (sds[b] * sqrt(2.0)))

@@ -41,6 +41,12 @@ class OverArms:
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """One more reward of the drawn arm."""
+        arm = decision.number
+        if isinstance(arm, int) and state.pulls.ndim == 1:  # one decision: no mask needed
+            pulls, sums = state.pulls.copy(), state.sums.copy()
+            pulls[arm] += 1.0
+            sums[arm] += reward
+            return CountState(pulls, sums, state.learnt + 1)
         drawn = np.arange(self.n_arms) == np.asarray(decision.number)[..., None]
         if drawn.shape != state.pulls.shape:
             raise InvalidInput(

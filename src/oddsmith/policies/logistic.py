@@ -25,8 +25,8 @@ def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tu
         wrong = s - eta * (reward - p)
         low, high = np.where(wrong < 0, s, low), np.where(wrong < 0, high, s)
         newton = s - wrong / (1 + eta * p * (1 - p) * variance)
-        following = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-        if (np.abs(following - s) <= 1e-15 * np.maximum(np.abs(s), 1e-3)).all():
+        following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
+        if (np.abs(following - s) <= 1e-14 * np.maximum(np.abs(s), 1e-3)).all():
             break
         s = following
     p = sigmoid(score + s * variance)

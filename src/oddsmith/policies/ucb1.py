@@ -35,7 +35,12 @@ class UCB1(OverArms):
 
     def bounds(self, state: CountState) -> Array:
         """The upper confidence bounds (…, K); inf for an arm without rewards."""
-        known = np.maximum(state.pulls, 1.0)
-        total = np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0)
-        upper: Array = np.where(state.pulls > 0, state.sums / known + np.sqrt(2 * np.log(total) / known), np.inf)
+        pulls, sums = state.pulls, state.sums
+        if pulls.min() > 0:
+            log_n = np.log(np.add.reduce(pulls, axis=-1, keepdims=True))
+            every: Array = sums / pulls + np.sqrt(2 * log_n / pulls)
+            return every
+        known = np.maximum(pulls, 1.0)
+        log_n = np.log(np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0))
+        upper: Array = np.where(pulls > 0, sums / known + np.sqrt(2 * log_n / known), np.inf)
         return upper
