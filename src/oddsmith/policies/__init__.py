@@ -7,6 +7,7 @@ from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -14,6 +15,7 @@ from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
+from oddsmith.policies.particles import ParticleState, ParticleThompsonSampling
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.recipes import (
     epsilon_greedy,
@@ -39,13 +41,18 @@ __all__ = [
     "EpochGreedy",
     "ExpertState",
     "Explanation",
+    "Family",
     "FastCB",
     "GLMUCB",
     "GeneralizedThompsonSampling",
     "KLUCB",
     "LinUCB",
+    "LinearFamily",
     "LinearThompsonSampling",
+    "LogisticFamily",
     "LogisticThompsonSampling",
+    "ParticleState",
+    "ParticleThompsonSampling",
     "PowerSchedule",
     "ProbitThompsonSampling",
     "RegressorElimination",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from oddsmith.lab.claims import circumstances, conditions, exploration, halls, lemma, priors, special
 from oddsmith.lab.claims.adversary import adversary
 from oddsmith.lab.claims.base import Outcome, Sizes
+from oddsmith.lab.claims.continuous import continuous
 from oddsmith.lab.claims.covers import covers
 from oddsmith.lab.claims.horizon import horizon
 from oddsmith.lab.claims.slopes import slopes
@@ -34,4 +35,5 @@ EXPERIMENTS: dict[str, Callable[[Sizes], Outcome]] = {
     "gallery-linear": halls.linear,
     "gallery-real": halls.real,
     "gallery-cheap": halls.cheap,
+    "continuous": continuous,
 }

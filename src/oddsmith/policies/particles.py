@@ -1,0 +1,272 @@
+"""ParticleThompsonSampling: GTS over a continuous class of experts, by particles that move."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import weights
+from oddsmith.arrays import Array, Bools, Ints, Real, number
+from oddsmith.decision import Context, Decision, Odds, check_rewards
+from oddsmith.errors import InvalidInput, OutOfDomain
+from oddsmith.policies.base import check_eligible
+from oddsmith.policies.families import Family
+from oddsmith.policies.langevin import Target, sweep
+
+__all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
+
+_FEW = 0.5  # particles are resampled when fewer than this share of them carry the weight
+_TOO_FEW = 0.125  # a reward that leaves fewer than this is learnt in several strides
+_STRIDES, _BISECTIONS = 64, 20
+_ROOM = 1e-9, 1e-18  # of the particles' and of the prior's variance: a covariance of few particles has an inverse
+
+
+class ParticleState(NamedTuple):
+    """The particles (…, M, d), their log weights (…, M) relative to the leader, and what they were made from.
+
+    `phi` (…, memory, d) and `rewards` (…, memory) are the events remembered, the first `filled` of them; N(mean (…, d),
+    precision⁻¹ (…, d, d)) stands for the prior and all that was forgotten; `learnt` counts rewards. Its size is fixed.
+    """
+
+    particles: Array
+    log_weights: Array
+    phi: Array
+    rewards: Array
+    filled: int
+    mean: Array
+    precision: Array
+    learnt: int
+
+
+@dataclass(frozen=True)
+class ParticleThompsonSampling:
+    """GTS whose experts are all θ of a class, with the prior N(0, I/ridge); M particles stand for their posterior.
+
+        w_j ← w_j exp(-η ℓ(θ_j; φ_a, r));   when 1/Σ w² < M/2: resample, then move towards
+        N(θ; mean, precision⁻¹) · exp(-η Σ_s ℓ(θ; φ_s, r_s)),  s over the events remembered   (theory 5.7, SMC and MALA)
+
+    The context is the features of every arm (…, K, dim); each particle votes for its best eligible arm, and the odds
+    are the weighted votes mixed with gamma. They are the exact odds of this state; the state is off the posterior by
+    an error of order 1/√M, a small part of it bias, because the particles' own weights say when to resample. NaN among
+    an arm's features means no opinion on it: no vote, and nothing is learnt from its reward. After `memory` events a
+    Gaussian with the particles' moments takes their place, which each time adds an error of order 1/√M. All random
+    numbers come from (seed, rewards learnt): a fold gives the same state to the last bit, and order is part of it.
+
+    >>> from oddsmith.policies.families import LogisticFamily
+    >>> policy = ParticleThompsonSampling(LogisticFamily(), 2, n_particles=64, gamma=0.1)
+    >>> policy.odds(policy.init(), np.array([[1.0, 0.0], [1.0, 0.0]])).propensities
+    array([0.5, 0.5])
+    """
+
+    family: Family
+    dim: int
+    _: KW_ONLY
+    n_particles: int = 256
+    eta: float = 0.5
+    gamma: float = 0.01
+    ridge: float = 1.0
+    memory: int = 512
+    moves_per_resampling: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        verbs = ("predict", "loss", "gradient", "total")
+        if isinstance(self.family, type) or not all(callable(getattr(self.family, verb, None)) for verb in verbs):
+            raise InvalidInput(f"family must have {', '.join(verbs)} (name Family as base); got {self.family!r:.60}")
+        least = {"dim": 1, "memory": 1, "moves_per_resampling": 1, "seed": 0}
+        for what, low in least.items():
+            _check_whole(what, getattr(self, what), low)
+        _check_whole("n_particles", self.n_particles, max(16, 4 * self.dim))
+        number("eta", self.eta, low=0, high=np.inf, open_low=True)
+        number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
+        object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
+
+    @property
+    def moves(self) -> bool:
+        """Updates allocate anew."""
+        return False
+
+    @property
+    def orderless(self) -> bool:
+        """The particles depend on the order of rewards."""
+        return False
+
+    def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
+        """Draws from the prior, with batch axes `shape`."""
+        m, d, n = self.n_particles, self.dim, self.memory
+        drawn = np.random.default_rng([self.seed, 0]).standard_normal((*shape, m, d)) / np.sqrt(self.ridge)
+        precision = np.broadcast_to(self.ridge * np.eye(d), (*shape, d, d)).copy()
+        log_weights, mean = np.zeros((*shape, m)), np.zeros((*shape, d))
+        return ParticleState(drawn, log_weights, np.zeros((*shape, n, d)), np.zeros((*shape, n)), 0, mean, precision, 0)
+
+    def odds(self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """Exact propensities: the particles' weighted greedy votes, mixed with gamma over the eligible arms."""
+        features = self._features(context)
+        if eligible is not None:
+            check_eligible(eligible)
+            if eligible.shape[-1] != features.shape[-2]:
+                n_arms = features.shape[-2]
+                raise InvalidInput(f"eligible must be a mask of the context's {n_arms} arms; got {eligible.shape}")
+        ballots = weights.greedy(self.family.predict(state.particles, features), eligible)
+        return Odds(weights.mix(state.log_weights, ballots, self.gamma, eligible))
+
+    def update(self, state: ParticleState, decision: Decision, reward: Real) -> ParticleState:
+        """Charges every particle its loss on the drawn arm; when few carry the weight, all are resampled and move."""
+        rewards = np.asarray(check_rewards(decision, reward))
+        phi = self._drawn(state.log_weights.shape[:-1], decision)
+        losses = self._losses(state.particles, phi, rewards)
+        log_weights = weights.reweigh(state.log_weights, -losses)
+        memory, remembered = state.phi.copy(), state.rewards.copy()
+        memory[..., state.filled, :], remembered[..., state.filled] = phi, rewards
+        learnt = state._replace(phi=memory, rewards=remembered, filled=state.filled + 1, learnt=state.learnt + 1)
+        full = learnt.filled == self.memory
+        worn = (_effective(log_weights) < _FEW * self.n_particles) | full
+        if not worn.any():
+            return learnt._replace(log_weights=log_weights)
+        renewed = self._renewed(learnt, losses, log_weights, worn)
+        return self._forgotten(renewed) if full else renewed
+
+    def moments(self, state: ParticleState) -> tuple[Array, Array]:
+        """Mean (…, d) and covariance (…, d, d) of the weighted particles."""
+        share = weights.posterior(state.log_weights)
+        mean = np.vecmat(share, state.particles)
+        away = state.particles - mean[..., None, :]
+        return mean, (away * share[..., None]).swapaxes(-1, -2) @ away
+
+    def _features(self, context: Context) -> Array:
+        """The context as float64 (…, K, dim)."""
+        try:
+            features = np.asarray(context, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"context must be numbers; got {type(context).__name__}: {error}") from error
+        if features.ndim < 2 or features.shape[-1] != self.dim or features.shape[-2] == 0:
+            raise InvalidInput(f"context must have shape (…, K, {self.dim}), a row per arm; got {features.shape}")
+        if np.isinf(features).any():
+            raise InvalidInput("context must be finite, or NaN where a feature is not known; got inf")
+        return features
+
+    def _drawn(self, shape: tuple[int, ...], decision: Decision) -> Array:
+        """The features (…, dim) of the drawn arm, checked against the batch axes of the state."""
+        features, arm = self._features(decision.context), np.asarray(decision.number)
+        if arm.shape != shape:
+            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {arm.shape}")
+        n_arms = features.shape[-2]
+        if arm.dtype.kind not in "iu" or (arm < 0).any() or (arm >= n_arms).any():
+            raise InvalidInput(f"arm must be a number from 0 to {n_arms - 1}, a row of the context; got {arm!r:.60}")
+        if features.shape[:-2] not in (shape, ()):
+            raise InvalidInput(f"context must have the state's batch axes {shape}; got {features.shape[:-2]}")
+        spread = np.broadcast_to(features, (*shape, n_arms, self.dim))
+        drawn: Array = np.take_along_axis(spread, arm[..., None, None], axis=-2)[..., 0, :]
+        return drawn
+
+    def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
+        """η times the loss (…, M) of each particle; 0 where a feature is not known."""
+        heard = _heard(phi)
+        losses = self.family.loss(particles, np.where(heard[..., None], phi, 0.0), reward)
+        if np.isnan(losses).any():
+            raise OutOfDomain(f"loss of a family must be a number for every particle; got NaN of {self.family!r:.60}")
+        charged: Array = np.where(heard[..., None], self.eta * losses, 0.0)
+        return charged
+
+    def _renewed(self, state: ParticleState, losses: Array, log_weights: Array, worn: Bools) -> ParticleState:
+        """The state with the worn rows' particles drawn anew and moved; `losses` are those of the newest event."""
+        rng = np.random.default_rng([self.seed, state.learnt])
+        particles, after = state.particles.copy(), np.where(worn[..., None], 0.0, log_weights)
+        for row in zip(*np.nonzero(np.atleast_1d(worn)), strict=True) if worn.ndim else [()]:
+            phi, rewards = state.phi[row][: state.filled], state.rewards[row][: state.filled]
+            heard = _heard(phi)
+            known, weight = np.where(heard[:, None], phi, 0.0), np.where(heard, self.eta, 0.0)
+            target = Target(self.family, state.mean[row], state.precision[row], known, rewards, weight)
+            particles[row] = self._moved(target, state.particles[row], state.log_weights[row], losses[row], rng)
+        return state._replace(particles=particles, log_weights=after)
+
+    def _moved(
+        self, target: Target, theta: Array, log_weights: Array, losses: Array, rng: np.random.Generator
+    ) -> Array:
+        """Equally weighted particles (M, d) of the target, from those before its newest event.
+
+        A reward that only few particles foresaw is learnt in strides, each a part of its loss, with moves in between.
+        """
+        done, newest = 0.0, (target.phi[-1], target.rewards[-1])
+        for stride in range(_STRIDES):
+            part = 1 - done if stride == _STRIDES - 1 else _part(log_weights, losses, 1 - done)
+            done = 1.0 if part == 1 - done else done + part
+            share = weights.posterior(log_weights - part * losses)
+            room = _ROOM[0] * theta.var(axis=0) + _ROOM[1] / np.diag(target.precision)
+            covariance = _covariance(theta, share) + np.diag(room)
+            sofar = target._replace(weight=np.append(target.weight[:-1], done * target.weight[-1]))
+            theta = theta[resampled(share, rng.random())]
+            theta = sweep(sofar, theta, covariance, moves=self.moves_per_resampling, rng=rng)
+            if done == 1.0:
+                break
+            log_weights, losses = np.zeros(len(theta)), self._losses(theta, *newest)
+        return theta
+
+    def _forgotten(self, state: ParticleState) -> ParticleState:
+        """The state with a Gaussian in place of its memory: the particles' mean, and their covariance's inverse.
+
+        The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on average, which would add up.
+        """
+        m, d = self.n_particles, self.dim
+        mean, covariance = self.moments(state)
+        variances = np.diagonal(covariance, axis1=-2, axis2=-1)
+        room = _ROOM[0] * variances + _ROOM[1] / self.ridge
+        unbiased = (covariance + room[..., None] * np.eye(d)) * (m / (m - 1))
+        precision = np.linalg.inv(unbiased) * ((m - d - 2) / (m - 1))
+        precision = (precision + precision.swapaxes(-1, -2)) / 2
+        phi, rewards = np.zeros_like(state.phi), np.zeros_like(state.rewards)
+        return state._replace(phi=phi, rewards=rewards, filled=0, mean=mean, precision=precision)
+
+
+def resampled(share: Array, uniform: float) -> Ints:
+    """Systematic resampling: M numbers of particles, the j-th ⌊M w_j⌋ or ⌈M w_j⌉ times, from one uniform number.
+
+    >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 0.5)
+    array([0, 0, 2, 3])
+    """
+    m = len(share)
+    sums = np.cumsum(share)
+    places = (uniform + np.arange(m)) / m * sums[-1]
+    last = int(np.flatnonzero(share)[-1])
+    chosen: Ints = np.minimum(np.searchsorted(sums, places, side="right"), last)
+    return chosen
+
+
+def _check_whole(what: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{what} must be a whole number of at least {least}; got {value!r}")
+
+
+def _heard(phi: Array) -> Bools:
+    """Whether all features of an event are known (…)."""
+    return np.asarray(~np.isnan(phi).any(axis=-1))
+
+
+def _effective(log_weights: Array) -> Array:
+    """1/Σ w², the number of particles that carry the weight (…)."""
+    share = weights.posterior(log_weights)
+    effective: Array = 1 / (share**2).sum(axis=-1)
+    return effective
+
+
+def _part(log_weights: Array, losses: Array, rest: float) -> float:
+    """The largest part of the losses, at most `rest`, that leaves weight on enough particles."""
+    enough = _TOO_FEW * len(losses)
+    if _effective(log_weights - rest * losses) >= enough:
+        return rest
+    low, high = 0.0, rest
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _effective(log_weights - middle * losses) >= enough else (low, middle)
+    return low or high
+
+
+def _covariance(theta: Array, share: Array) -> Array:
+    """The weighted particles' covariance (d, d), mixed with the unweighted one where few carry the weight."""
+    d = theta.shape[-1]
+    mixed = d / (d + 1 / (share**2).sum())
+    away = theta - share @ theta
+    weighted = (away * share[:, None]).T @ away
+    before: Array = np.atleast_2d(np.cov(theta.T, bias=True))
+    covariance: Array = (1 - mixed) * weighted + mixed * before
+    return covariance
