@@ -160,8 +160,8 @@ def report() -> str:
     return f"""## Every algorithm, next to its peers
 
 {ARMS} arms, {DIM} features, µs of CPU per decision and reward, bare policies, interleaved. Ours return exact odds with
-every decision; the peers return an arm. *times slower* below 1 is a row we lose: river's coins are drawn, not integrated, and
-its adPredictor only predicts.
+every decision; the peers return an arm. *times slower* below 1 is a row we lose: river's coins are drawn, not
+integrated, and its adPredictor only predicts.
 
 {table(["algorithm", "oddsmith, µs", "peer, µs", "times slower"], rows)}
 """

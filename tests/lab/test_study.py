@@ -9,6 +9,7 @@ import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.lab import simulate
 from oddsmith.lab.places import MODELS
+from oddsmith.lab.players import KINDS
 from oddsmith.lab.study import Study, read_study
 
 GOOD = """
@@ -65,6 +66,10 @@ kind = "tuned"
 
 [policies.blind]
 kind = "uniform"
+
+[policies.rival]
+kind = "squarecb"
+oracle = "mixture"
 """
 
 
@@ -78,7 +83,7 @@ def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, GOOD))
     assert isinstance(study, Study)
     table = study.run(tmp_path / "out", engine="serial")
-    assert len(table.rows) == 6 * 5
+    assert len(table.rows) == 6 * 6
     assert {row[0] for row in table.rows} == {"random", "own", "hostile", "changing", "features", "flowers"}
     page = (tmp_path / "out" / "index.html").read_text()
     assert page.count("<img") == 6
@@ -128,7 +133,7 @@ def world(kind: str) -> str:
         (BASE + "prior = [0.5, 'a']\n", "policies.p.prior must"),
         (BASE + "loss = 'hinge'\n", "policies.p.loss must be one of log, square; got 'hinge'"),
         (BASE + "eta = -1.0\n", "policies.p.eta must be in (0, 1e+12]; got -1.0"),
-        (BASE + "kind = 'ucb'\n", "policies.p.kind must be one of"),
+        (BASE + "kind = 'crystal ball'\n", "policies.p.kind must be one of"),
         (BASE + "kind = 'uniform'\n", "policies.p.gamma is not a key"),
         (BASE + "etta = 1.0\n", "policies.p.etta is not a key; did you mean eta?"),
         (BASE.replace("gamma = 0.1", "gamma = 1.5"), "policies.p.gamma must be in [0, 1]; got 1.5"),
@@ -214,3 +219,10 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
         "bound",
     ]
     assert "report:" in printed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_policy(tmp_path: Path, kind: str) -> None:
+    text = f"steps = 30\nruns = 2\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.p]\nkind = '{kind}'\n"
+    (row,) = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").rows
+    assert 0 <= float(row[2]) < 30

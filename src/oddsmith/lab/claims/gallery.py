@@ -16,6 +16,7 @@ from oddsmith.policies import recipes
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4p import EXP4P
+from oddsmith.policies.families import LogisticFamily
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -23,6 +24,7 @@ from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling
+from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.regressor_elimination import RegressorElimination
 from oddsmith.policies.ucb1 import UCB1
@@ -126,7 +128,9 @@ def _over_features(hall: Hall) -> dict[str, Entry]:
         "GLM-UCB": GLMUCB(hall.dim, n, alpha=0.1),
         "adPredictor": ProbitThompsonSampling(hall.dim, n, directions=256),
     }
-    if hall.features is not None:
+    if hall.features is None:
+        policies["particles"] = ParticleThompsonSampling(LogisticFamily(), hall.dim, n_particles=128)
+    else:
         policies = {name: WithFeatures(policy, hall.features) for name, policy in policies.items()}
     return {name: (policy, None) for name, policy in policies.items()}
 
@@ -153,7 +157,15 @@ def show(hall: Hall, sizes: Sizes, *, steps: tuple[int, int] = (3000, 600), runs
 
 
 _COUNTING = ("UCB1", "KL-UCB", "Beta Thompson")
-_LINEAR = ("LinUCB", "linear Thompson", "optimistic Bayes", "logistic Thompson", "GLM-UCB", "adPredictor")
+_LINEAR = (
+    "LinUCB",
+    "linear Thompson",
+    "optimistic Bayes",
+    "logistic Thompson",
+    "GLM-UCB",
+    "adPredictor",
+    "particles",
+)
 _WHERE = {"GTS, tuned": "Theorem 1"}
 
 

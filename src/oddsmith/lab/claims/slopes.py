@@ -1,4 +1,4 @@
-"""The paper's first open question, measured: is exploration needed, and at which rate does regret grow with T?"""
+"""The paper's first open question, measured: whether exploration is needed, and how regret grows with T."""
 
 from typing import Any, NamedTuple
 
