@@ -8,6 +8,7 @@ the engine or on the number of workers.
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
@@ -100,6 +101,9 @@ def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # local workers find the same packages
         register_spark()
+    if engine == "local":  # a worker that grew is replaced by a new one, which is no news
+        opened.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
     backend = "loky" if engine == "local" else engine
     opened.enter_context(joblib.parallel_config(backend=backend))
 
