@@ -199,7 +199,8 @@ def _figure(ranked: list[Any], hall: Hall, steps: int) -> Figure:
     panel.set_xlabel(f"regret to {against} after {steps:,} steps (black mark: its bound)")
     for i, family in enumerate(("over experts", "without contexts", "linear and logistic")):
         panel.barh([0], [0], color=COLOURS[i], label=family)
-    panel.legend(frameon=False, loc="lower right")
+    panel.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3)
+    panel.set_axisbelow(True)
     return Figure(svg(figure), "Shorter is better; bars end at the mean, with two standard errors.")
 
 
