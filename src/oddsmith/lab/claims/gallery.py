@@ -209,6 +209,7 @@ def _family(name: str) -> int:
         return 1
     return (
         2
-        if name in ("LinUCB", "linear Thompson", "optimistic Bayes", "logistic Thompson", "GLM-UCB", "adPredictor")
+        if name
+        in ("LinUCB", "linear Thompson", "optimistic Bayes", "logistic Thompson", "GLM-UCB", "adPredictor", "particles")
         else 0
     )
