@@ -9,6 +9,8 @@ import pytest
 import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.experts import Experts
+from oddsmith.experts.features import Fourier, Plain
+from oddsmith.experts.learners import BayesianLearners
 
 
 class Fixed:
@@ -67,6 +69,7 @@ BANKS: dict[str, Callable[[], Experts]] = {
         od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")
     ),
     "learner": Averages,
+    "Bayesian learners": lambda: BayesianLearners(("a", "b", "c"), (Plain(), Fourier(8))),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }
 CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))
