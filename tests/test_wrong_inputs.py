@@ -78,7 +78,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         "prior must name every expert; got none for 'b'",
         lambda: gts(prior={"a": 1.0}),
     ),
-    "eta 0": (InvalidInput, r"eta must be in \(0, inf\); got 0", lambda: gts(eta=0)),
+    "eta 0": (InvalidInput, r"eta must be in \(0, 1e\+12\]; got 0", lambda: gts(eta=0)),
     "eta infinite": (InvalidInput, "eta must be in", lambda: gts(eta=INF)),
     "eta a word": (InvalidInput, "eta must be a number", lambda: gts(eta="fast")),
     "gamma 1.5": (InvalidInput, r"gamma must be in \[0, 1\]; got 1.5", lambda: gts(gamma=1.5)),

@@ -28,13 +28,13 @@ def number(
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
     try:
-        value = float(value)
+        found = float(value)
     except OverflowError as error:
         raise InvalidInput(f"{what} must be in {span}; got a whole number of {len(str(value))} digits") from error
-    above, below = low < value if open_low else low <= value, value < high if open_high else value <= high
-    if not (above and below and np.isfinite(value)):
+    above, below = low < found if open_low else low <= found, found < high if open_high else found <= high
+    if not (above and below and np.isfinite(found)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
-    return float(value)
+    return found
 
 
 def check_range(low: float, high: float) -> None:
