@@ -117,7 +117,9 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         for library, name in chosen
         for cell in [Cell(str(path), shuffle, arguments.cap, library, name, arguments.cell_seconds)]
     }
-    missing = [key for key in cells if key not in known]
+    # a cell that did not finish in less time than is allowed now is tried again
+    done = {key for key, r in known.items() if r["finished"] or r["seconds"] >= arguments.cell_seconds}
+    missing = [key for key in cells if key not in done]
     results = each(play, [cells[key] for key in missing], engine=arguments.engine, workers=arguments.workers)
     with arguments.results.open("a") as file:
         for place, result in progress(results, len(missing), "cells"):

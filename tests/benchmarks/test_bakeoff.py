@@ -47,6 +47,7 @@ def test_cells_are_played_once(
 def test_what_takes_too_long_is_charged_uniform_play(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(folder, monkeypatch, "--cell-seconds", "0.001")
     assert all(not r["finished"] and r["error"] == pytest.approx(2 / 3) for r in found)
+    assert all(r["finished"] for r in run(folder, monkeypatch))  # with more time they are tried again
 
 
 def test_the_z_test_by_hand() -> None:
