@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import betaln, ndtr
+from scipy.special import betaln, ndtr, ndtri
 
 from oddsmith.policies.best_arm import beta_best, normal_best
 from oddsmith.policies.directions import directions, shared_best
@@ -114,6 +114,41 @@ def test_directions_are_near_the_truth_and_the_same_everywhere() -> None:
     assert directions(3, 8, 1).flags.writeable is False
     np.testing.assert_allclose(directions(2, 1024, 5).var(axis=0), 1, atol=0.02)
     flat = shared_best(np.zeros(3), np.ones((3, 3)), None, n=64, seed=0)  # one shared direction: all tie
-    np.testing.assert_allclose(flat, 1 / 3, atol=0.35)
+    np.testing.assert_allclose(flat, 1 / 3, atol=1e-12)
     masked = shared_best(np.zeros(3), np.eye(3), np.array([True, False, True]), n=64, seed=0)
     assert masked[1] == 0
+
+
+def test_small_beta_parameters_bend_within_a_few_units(any_kernels: str) -> None:
+    """Beta(0.01, b): a hundred units wide on the log-odds scale, but bent within one; against a fine trapezoid sum."""
+    for a, b in (([0.01, 0.01], [10.0, 0.01]), ([0.1, 0.1], [50.0, 2000.0]), ([0.5, 0.5, 2.0], [1e3, 50.0, 300.0])):
+        first, second = np.array(a), np.array(b)
+        modes = np.log(first / second)
+        near = [m + np.linspace(-40, 40, 80_001) for m in modes]
+        x = np.unique(np.concatenate([np.linspace(-6000, 2000, 200_001), *near]))
+        ahead, behind = -np.logaddexp(0, -x), -np.logaddexp(0, x)
+        dense = np.exp(first[:, None] * ahead + second[:, None] * behind - betaln(first, second)[:, None])
+        mass = (dense[:, 1:] + dense[:, :-1]) / 2 * np.diff(x)
+        risen = np.concatenate([np.zeros((len(a), 1)), np.cumsum(mass, axis=1)], axis=1)
+        exact = []
+        for i in range(len(a)):
+            inner = dense[i] * np.prod(np.delete(risen, i, axis=0), axis=0)
+            exact.append(((inner[1:] + inner[:-1]) / 2 * np.diff(x)).sum())
+        np.testing.assert_allclose(beta_best(first, second), np.array(exact) / np.sum(exact), atol=1e-6)
+
+
+def test_optimists_that_stand_together_share(any_kernels: str) -> None:
+    """Three arms of the same mean and one below: exact by summing over who draws above its mean, 200,001 quantiles."""
+    u = (np.arange(200_001) + 0.5) / 200_001
+    last = np.maximum(-0.5 + ndtri(u), -0.5)
+    above = ndtr(np.maximum(last, 0.0))  # each of three arms is below `last` with Φ(last) if last > 0, else never
+    exact = np.where(last > 0, above**3, 0.0).mean()
+    found = normal_best(np.array([0, 0, 0, -0.5]), np.ones(4), optimist=True)
+    assert found[3] == pytest.approx(exact, abs=1e-5)
+    np.testing.assert_allclose(found[:3], (1 - exact) / 3, atol=1e-5)
+
+
+def test_a_sure_value_and_whole_numbers(any_kernels: str) -> None:
+    np.testing.assert_allclose(normal_best(np.array([0, -1]), np.array([0, 1])), [ndtr(1.0), ndtr(-1.0)], atol=1e-6)
+    assert np.isfinite(beta_best(np.array([1, 2]), np.array([3, 4]))).all()
+    np.testing.assert_allclose(normal_best(np.zeros(3), np.zeros(3)), 1 / 3, atol=1e-9)

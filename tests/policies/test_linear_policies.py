@@ -113,6 +113,54 @@ def test_laplace_step_is_the_mode() -> None:
         assert h[0] == pytest.approx(p * (1 - p), abs=1e-5)
 
 
+def test_laplace_step_converges_for_any_spread() -> None:
+    """20,000 random problems, φ'Σφ from 0.01 to 1e6: the equation of the mode is solved to rounding."""
+    rng = np.random.default_rng(6)
+    variance, score = 10 ** rng.uniform(-2, 6, 20_000), rng.normal(0, 10, 20_000)
+    reward = rng.choice([0.0, 1.0, 0.3], 20_000)
+    for eta in (0.5, 1.0, 3.0):
+        s, h = laplace_step(score, variance, reward, eta)
+        p = sigmoid(score + s * variance)
+        np.testing.assert_allclose(s, eta * (reward - p), atol=1e-14 * eta * 10)
+        np.testing.assert_allclose(h, p * (1 - p))
+    s, h = laplace_step(np.array([4.1758]), np.array([655.756]), np.array([0.0]), 1.0)
+    assert s[0] == pytest.approx(-0.01297, abs=1e-5)
+
+
+@pytest.mark.parametrize("make", [od.LinearThompsonSampling, od.LogisticThompsonSampling, od.ProbitThompsonSampling])
+def test_the_same_arm_twice_has_the_same_odds(make: Any) -> None:
+    policy = make(4)
+    state, *_ = played(policy, 50, 4, 3, shared=True)
+    row, other = RNG.normal(size=4), RNG.normal(size=4)
+    odds = policy.odds(state, np.stack([row, other, row, row])).propensities
+    np.testing.assert_allclose(odds[[2, 3]], odds[0], atol=1e-12)
+    moved = policy.odds(state, np.stack([other, row, row, row])).propensities
+    assert moved[0] == pytest.approx(odds[1], abs=0.02)  # the order of arms matters only through the directions
+
+
+@pytest.mark.parametrize("make", [od.LinUCB, od.LinearThompsonSampling, od.ProbitThompsonSampling, od.GLMUCB])
+def test_one_context_for_a_whole_batch(make: Any) -> None:
+    """odds broadcasts it over the state; update learns from the same features."""
+    policy, context = make(2), np.array([[1.0, 0], [0, 1], [2, 0], [0, 2]])
+    state, alone = policy.init((2,)), policy.init()
+    decision = od.decide(policy, state, context, np.array([0.3, 0.7]), step=1)._replace(arm=np.array([1, 3]))
+    state = policy.update(state, decision, np.array([1.0, 1.0]))
+    for i, arm in enumerate((1, 3)):
+        own = policy.update(policy.init(), od.decide(policy, alone, context, 0.5, step=1)._replace(arm=arm), 1.0)
+        np.testing.assert_allclose(state.mean[i], own.mean)
+
+
+def test_covariances_stay_symmetric_and_positive() -> None:
+    policy, rng = od.LinUCB(3, n_arms=1), np.random.default_rng(8)
+    state = policy.init()
+    for _ in range(3000):
+        x = rng.normal(size=3) * [1, 100, 1]
+        x[2] = x[0]  # collinear
+        state = policy.update(state, od.decide(policy, state, x, 0.5, step=1), float(rng.random()))
+    np.testing.assert_array_equal(state.covariance, np.swapaxes(state.covariance, -1, -2))
+    assert (np.linalg.eigvalsh(state.covariance) > 0).all()
+
+
 def test_the_sequential_mode_is_near_that_of_all_rows() -> None:
     """300 rows of a logistic world: within 0.25 of scikit-learn's mode, where its own error is about 0.2 a weight."""
     from sklearn.linear_model import LogisticRegression
@@ -176,6 +224,15 @@ def test_truncated_moments_far_out() -> None:
         (lambda: od.LinUCB(2).odds(od.LinUCB(2).init(), np.zeros(2)), r"context must have shape \(…, K, 2\)"),
         (lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), np.array([1.0, np.nan])), "context must be finite"),
         (lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), "home"), "context must be numbers"),
+        (lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), np.array([1e160, 1.0])), "context must be finite"),
+        (lambda: od.LinUCB(2, ridge=1e-320), "ridge must be"),
+        (lambda: od.LinUCB(2).odds(od.LinUCB(2).init(), np.zeros((0, 2))), "context must have shape"),
+        (
+            lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), np.ones(2), eligible=np.array([True, False])),
+            "eligible must be a mask of the 3 arms",
+        ),
+        (lambda: od.LinearThompsonSampling(2, seed=None), "seed must be"),  # type: ignore[arg-type]
+        (lambda: od.ProbitThompsonSampling(2, seed=-1), "seed must be"),
     ],
 )
 def test_wrong_settings(make: Any, message: str) -> None:

@@ -144,10 +144,10 @@ def test_epoch_greedy_by_hand() -> None:
     state = policy.init()
     odds = policy.odds(state, predictions, step=1)
     np.testing.assert_allclose(odds.propensities, [0.5, 0.5])
-    state = policy.update(state, drawn(odds, 1)._replace(step=1), 0.7)
+    state = policy.update(state, drawn(odds, 1), 0.7)
     np.testing.assert_allclose(state.values, [0.0, 0.7 / 0.5])
     np.testing.assert_allclose(policy.odds(state, predictions, step=2).propensities, [0, 1])
-    late = policy.update(state, drawn(policy.odds(state, predictions, step=2), 1)._replace(step=2), 1.0)
+    late = policy.update(state, drawn(policy.odds(state, predictions, step=2), 1), 1.0)
     np.testing.assert_array_equal(late.values, state.values)  # what exploits teaches nothing
 
 
@@ -211,3 +211,43 @@ def test_recipes_have_the_settings_of_their_bounds(name: str) -> None:
 def test_wrong_settings(make: Any, message: str) -> None:
     with pytest.raises(od.InvalidInput, match=message):
         make()
+
+
+def test_a_prediction_outside_the_loss_is_no_sleep() -> None:
+    said = np.array([[1.2, 0.5], [0.4, 0.6], [np.nan, np.nan]])
+    for policy in (od.FastCB(THREE, sharpness=5.0), od.SquareCB(THREE, sharpness=5.0, oracle="mixture")):
+        decision = drawn(policy.odds(policy.init(), said), 0)
+        with pytest.raises(od.OutOfDomain, match=r"got NaN for 1\.2"):
+            policy.update(policy.init(), decision, 1.0)
+
+
+def test_vovk_far_from_the_unit_interval_is_a_number() -> None:
+    found = vovk(np.array([[0.5], [0.5]]), np.array([[25.0, 3.0], [30.0, 2.0]]))
+    assert np.isfinite(found).all()
+    policy = od.SquareCB(od.GivenExperts(["a", "b"]), sharpness=5.0)
+    assert np.isfinite(policy.odds(policy.init(), np.array([[25.0, 3.0], [30.0, 2.0]])).propensities).all()
+
+
+def test_elimination_of_everybody_is_refused() -> None:
+    table = np.array([[[0.0, 0.9], [0.0, 0.4]]])
+    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
+    decision = drawn(policy.odds(policy.init(), 0), 0)
+    with pytest.raises(od.AllExpertsRefuted, match="probability zero"):
+        policy.update(policy.init(), decision, 1.0)
+    infinite = policy.init()._replace(losses=np.array([np.inf, 1.0]), balance=np.array([0.0, 1.0]))
+    asleep = decision._replace(advice=np.array([0.0, np.nan]), log_weights=np.zeros(2))
+    assert policy.update(infinite, asleep, 1.0).losses[1] == 1.0  # nobody with balance spoke: nothing is charged
+    with pytest.raises(od.InvalidInput, match="some expert has an opinion"):
+        od.RegressorElimination(od.TableExperts(np.full((1, 2, 2), np.nan)), np.array([0]))
+
+
+def test_epoch_greedy_with_a_changing_number_of_arms() -> None:
+    """A list of decisions with two and three arms teaches what they teach one by one."""
+    policy, rng = od.EpochGreedy(od.GivenExperts(["a", "b"]), scale=0.3), np.random.default_rng(0)
+    state, decisions = policy.init(), []
+    rewards = rng.random(40)
+    for t in range(40):
+        said = rng.random((2, 2 + t % 2))
+        decisions.append(od.decide(policy, state, said, float(rng.random()), step=t + 1))
+        state = policy.update(state, decisions[-1], float(rewards[t]))
+    np.testing.assert_allclose(od.fold(policy, policy.init(), decisions, rewards).values, state.values)

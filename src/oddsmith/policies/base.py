@@ -9,8 +9,9 @@ import numpy as np
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, simplex
 from oddsmith.decision import Context, Decision, State
-from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.errors import InvalidInput, NoEligibleArm, OutOfDomain
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
+from oddsmith.losses import Loss
 
 __all__ = [
     "ExpertState",
@@ -22,6 +23,7 @@ __all__ = [
     "column",
     "drawn_advice",
     "explored",
+    "scored",
 ]
 
 
@@ -132,6 +134,15 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
 def column(reward: Real) -> Any:
     """A reward (…) as (…, 1), for arithmetic with one number per expert."""
     return reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
+
+
+def scored(loss: Loss, advice: Array, reward: Real) -> Array:
+    """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not is refused."""
+    losses: Array = loss(advice, column(reward))
+    if (np.isnan(losses) & ~np.isnan(advice)).any():
+        said = advice[np.isnan(losses) & ~np.isnan(advice)][0]
+        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {said:g}")
+    return losses
 
 
 def certain(scores: Array, eligible: Bools | None) -> Array:

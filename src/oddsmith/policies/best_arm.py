@@ -26,11 +26,11 @@ __all__ = [
     "WIDTH",
     "beta_best",
     "normal_best",
+    "ranges",
 ]
 
 NORMAL, OPTIMIST, BETA = 0, 1, 2
-REACH = np.array([6.5, 6.5, 20.0])  # how far an arm has mass, in its standard deviations; log-odds have longer tails
-WIDTH, GROWTH = 1.0, 0.35  # a cell is at most so wide in any arm's standard deviations, and wider beyond three of them
+REACH, WIDTH, GROWTH = 6.5, 1.0, 0.35
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 _CHUNK = 2_000_000  # numbers in one array of the numpy path, at most
 
@@ -57,7 +57,9 @@ def normal_best(means: Array, sds: Array, eligible: Bools | None = None, *, opti
     >>> normal_best(np.array([0.0, 0.0, -9.0]), np.array([1.0, 1.0, 1e-3])).round(6)
     array([0.5, 0.5, 0. ])
     """
-    scale = np.maximum(sds, 1e-12 * np.maximum(np.abs(means), 1e-200))
+    means, sds = np.asarray(means, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    spread = np.maximum(means.max(axis=-1) - means.min(axis=-1), sds.max(axis=-1))[..., None]
+    scale = np.maximum(sds, 1e-9 * np.where(spread > 0, spread, 1.0))  # a sure value is a very narrow one
     return _best(OPTIMIST if optimist else NORMAL, means, scale, eligible)
 
 
@@ -67,7 +69,7 @@ def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
     >>> beta_best(np.array([1.0, 2.0]), np.array([1.0, 1.0])).round(6)
     array([0.333333, 0.666667])
     """
-    return _best(BETA, a, b, eligible)
+    return _best(BETA, np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64), eligible)
 
 
 def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Array:
@@ -105,25 +107,40 @@ def _odds(kind: int, first: Array, second: Array) -> Array:
     return odds
 
 
+def ranges(kind: int, first: Array, second: Array) -> Array:
+    """For each arm (…, 7): mode, width of a cell near it, how far "near" is, largest cells left and right, both ends.
+
+    A normal's tail may be cut more and more coarsely. The log-odds of Beta(a, b) bend within a few units of their mode,
+    however wide they are, and then fall like exp(a x) to the left and exp(-b x) to the right.
+    """
+    if kind != BETA:
+        ends = [first - REACH * second, first + REACH * second]
+        return np.stack([first, WIDTH * second, 3 * second, *([np.full_like(first, np.inf)] * 2), *ends], axis=-1)
+    from scipy.special import zeta
+
+    mode, sd = np.log(first) - np.log(second), np.sqrt(zeta(2.0, first) + zeta(2.0, second))  # zeta(2, ·) is ψ'
+    near, reach = np.minimum(3 * sd, 6.0), np.minimum(REACH * sd, 8.0)
+    cells = [WIDTH * np.minimum(sd, 1.0), near, 2.5 / first, 2.5 / second]
+    return np.stack([mode, *cells, mode - reach - 21 / first, mode + reach + 21 / second], axis=-1)
+
+
 def _cuts(kind: int, first: Array, second: Array) -> Array:
     """Where the line is cut (rows, cuts): from the leftmost end on, each cell as wide as the narrowest arm allows.
 
     An arm out of reach allows what is left to it; rows that are done stay where they are, in cells of no width.
     """
-    centre, scale = first, second
-    if kind == BETA:
-        from scipy.special import psi, zeta
-
-        centre, scale = psi(first) - psi(second), np.sqrt(zeta(2.0, first) + zeta(2.0, second))  # zeta(2, ·) is ψ'
-    left, right = centre - REACH[kind] * scale, centre + REACH[kind] * scale
+    mode, width, near, widest_left, widest_right, left, right = np.moveaxis(ranges(kind, first, second), -1, 0)
     x, end = left.min(axis=1, keepdims=True), right.max(axis=1, keepdims=True)
     cuts = [x]
     while (x < end).any():
-        far = np.maximum(np.abs(x - centre) / scale - 3, 0.0)
-        allowed = np.where(x < left, left - x, np.where(x < right, WIDTH * scale * (1 + GROWTH * far), np.inf))
+        widest = np.where(x < mode, widest_left, widest_right)
+        beyond = np.maximum(np.abs(x - mode) - near, 0.0)
+        cell = np.where(beyond > 0, np.maximum(width, np.minimum(widest, width + GROWTH * beyond)), width)
+        allowed = np.where(x < left, left - x, np.where(x < right, cell, np.inf))
         if kind == OPTIMIST:  # its distribution jumps at its mean, which must be a cut
-            allowed = np.where(x < centre, np.minimum(allowed, centre - x), allowed)
-        x = np.minimum(x + allowed.min(axis=1, keepdims=True), end)
+            allowed = np.where(x < mode, np.minimum(allowed, mode - x), allowed)
+        step = np.maximum(allowed.min(axis=1, keepdims=True), np.spacing(np.abs(x)))
+        x = np.minimum(x + step, end)
         cuts.append(x)
     return np.concatenate(cuts, axis=1)
 
@@ -169,12 +186,15 @@ def _numpy(kind: int, first: Array, second: Array) -> Array:
 
 
 def _atoms(means: Array, sds: Array) -> Array:
-    """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it; ties share."""
+    """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it.
+
+    Arms with the same mean stand together with probability 1/2 each, and then share.
+    """
     from scipy.special import ndtr
 
-    at = means[:, :, None]  # where arm a stands, against arm b (rows, a, b)
-    others = ndtr((at - means[:, None, :]) / sds[:, None, :])
-    others = np.where(at < means[:, None, :], 0.0, np.where(at == means[:, None, :], 0.25, others))
-    others[:, np.arange(means.shape[1]), np.arange(means.shape[1])] = 1.0
-    won: Array = 0.5 * others.prod(axis=2)
+    at, other = means[:, :, None], means[:, None, :]  # where arm a stands, against arm b (rows, a, b)
+    same = at == other
+    others = np.where(same, 1.0, np.where(at < other, 0.0, ndtr((at - other) / sds[:, None, :])))
+    ties = same.sum(axis=2)
+    won: Array = 0.5**ties / ties * others.prod(axis=2)
     return won

@@ -16,14 +16,14 @@ __all__ = ["best"]
 def best(kind: int, first: Any, second: Any, odds: Any) -> None:
     """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or Beta's a and b."""
     rows, n_arms = odds.shape
-    centre, scale, constants = np.empty(n_arms), np.empty(n_arms), np.empty(n_arms)
+    places, constants = np.empty((n_arms, 7)), np.empty(n_arms)
     for row in range(rows):
         for a in range(n_arms):
-            centre[a], scale[a], constants[a] = _arm(kind, first[row, a], second[row, a])
+            constants[a] = _arm(kind, first[row, a], second[row, a], places[a])
         odds[row] = 0.0
         if kind == OPTIMIST:
             _atoms(first[row], second[row], odds[row])
-        _integrate(kind, centre, scale, (first[row], second[row], constants), odds[row])
+        _integrate(kind, places, (first[row], second[row], constants), odds[row])
         total = 0.0
         for a in range(n_arms):
             odds[row, a] = max(odds[row, a], 0.0)
@@ -32,68 +32,74 @@ def best(kind: int, first: Any, second: Any, odds: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _arm(kind: int, first: float, second: float) -> Any:
-    """Centre, scale, and the logarithm of the density's constant."""
+def _arm(kind: int, first: float, second: float, place: Any) -> float:
+    """Fill an arm's row of `ranges`; the logarithm of its density's constant."""
     if kind != BETA:
-        return first, second, -log(second) - 0.9189385332046727
-    constant = lgamma(first + second) - lgamma(first) - lgamma(second)
-    low, high = _polygamma(first), _polygamma(second)
-    return low[0] - high[0], sqrt(low[1] + high[1]), constant
+        place[0], place[1], place[2], place[3], place[4] = first, WIDTH * second, 3 * second, np.inf, np.inf
+        place[5], place[6] = first - REACH * second, first + REACH * second
+        return -log(second) - 0.9189385332046727
+    mode, sd = log(first) - log(second), sqrt(_trigamma(first) + _trigamma(second))
+    reach = min(REACH * sd, 8.0)
+    place[0], place[1], place[2] = mode, WIDTH * min(sd, 1.0), min(3 * sd, 6.0)
+    place[3], place[4] = 2.5 / first, 2.5 / second
+    place[5], place[6] = mode - reach - 21 / first, mode + reach + 21 / second
+    return lgamma(first + second) - lgamma(first) - lgamma(second)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _polygamma(x: float) -> Any:
-    """ψ(x) and ψ'(x): recurrence up to 8, then their asymptotic series."""
-    psi, trigamma = 0.0, 0.0
+def _trigamma(x: float) -> float:
+    """ψ'(x): recurrence up to 8, then its asymptotic series."""
+    trigamma = 0.0
     while x < 8.0:
-        psi -= 1 / x
         trigamma += 1 / (x * x)
         x += 1.0
     y = 1 / (x * x)
-    psi += log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y / 240)))
-    trigamma += 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
-    return psi, trigamma
+    return trigamma + 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _width(kind: int, x: float, centre: Any, scale: Any) -> float:
+def _width(kind: int, x: float, places: Any) -> float:
     """How wide the cell that starts at x may be."""
-    reach, width = REACH[kind], np.inf
-    for a in range(centre.size):
-        z = (x - centre[a]) / scale[a]
-        if z < -reach:
-            allowed = -(z + reach) * scale[a]
-        elif z < reach:
-            allowed = WIDTH * scale[a] * (1 + GROWTH * max(abs(z) - 3, 0.0))
+    width = np.inf
+    for a in range(places.shape[0]):
+        mode, cell = places[a, 0], places[a, 1]
+        if x < places[a, 5]:
+            allowed = places[a, 5] - x
+        elif x < places[a, 6]:
+            beyond = abs(x - mode) - places[a, 2]
+            allowed = cell
+            if beyond > 0:
+                widest = places[a, 3] if x < mode else places[a, 4]
+                allowed = max(cell, min(widest, cell + GROWTH * beyond))
         else:
             continue
-        if kind == OPTIMIST and x < centre[a]:
-            allowed = min(allowed, centre[a] - x)
+        if kind == OPTIMIST and x < mode:
+            allowed = min(allowed, mode - x)
         width = min(width, allowed)
     return width
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _integrate(kind: int, centre: Any, scale: Any, parameters: Any, odds: Any) -> None:
+def _integrate(kind: int, places: Any, parameters: Any, odds: Any) -> None:
     """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass only the functions F grow."""
-    n_arms, reach = odds.size, REACH[kind]
+    n_arms = odds.size
     dense, up_to, others = np.empty((5, n_arms)), np.empty((5, n_arms)), np.empty(n_arms)
     start, risen = np.zeros(n_arms), np.empty(n_arms)
     x, end, lowest = np.inf, -np.inf, -np.inf  # lowest: the second largest of the arms' left ends
     top = -np.inf
     for a in range(n_arms):
-        left = centre[a] - reach * scale[a]
-        x, end = min(x, left), max(end, centre[a] + reach * scale[a])
+        left = places[a, 5]
+        x, end = min(x, left), max(end, places[a, 6])
         lowest, top = max(lowest, min(top, left)), max(top, left)
     while x < end:
-        following = min(x + _width(kind, x, centre, scale), end)
+        following = min(x + _width(kind, x, places), end)
         if following <= x:  # narrower than the numbers' own spacing
             following = np.nextafter(x, np.inf)
         half = (following - x) / 2
         _densities(kind, x, half, parameters, dense)
         if following > lowest:
             for a in range(n_arms):
-                risen[a] = start[a] + (0.5 if kind == OPTIMIST and x >= centre[a] else 0.0)
+                risen[a] = start[a] + (0.5 if kind == OPTIMIST and x >= places[a, 0] else 0.0)
             for i in range(5):
                 up_to[i] = risen
                 for j in range(5):
@@ -145,12 +151,14 @@ def _others(up_to: Any, others: Any) -> None:
 def _atoms(means: Any, sds: Any, won: Any) -> None:
     """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it; ties share."""
     for a in range(means.size):
-        won[a] = 0.5
+        won[a], ties = 0.5, 1
         for b in range(means.size):
             if b != a:
                 if means[a] < means[b]:
                     won[a] = 0.0
                 elif means[a] == means[b]:
-                    won[a] *= 0.25
+                    won[a] *= 0.5
+                    ties += 1
                 else:
                     won[a] *= 0.5 * erfc((means[b] - means[a]) / (sds[b] * sqrt(2.0)))
+        won[a] /= ties

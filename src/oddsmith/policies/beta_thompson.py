@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from oddsmith.arrays import Bools, number
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import explored
@@ -31,12 +29,10 @@ class BetaThompsonSampling(OverArms):
     losses: float = 1.0
     gamma: float = 0.0
 
-    positive_odds = True  # a posterior leaves every arm some chance
-
     def __post_init__(self) -> None:
         check_arms(self.n_arms)
         for what in ("wins", "losses"):
-            number(what, getattr(self, what), low=0.01, high=np.inf)
+            number(what, getattr(self, what), low=0.01, high=1e6)
         number("gamma", self.gamma, low=0, high=1)
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:

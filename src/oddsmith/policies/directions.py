@@ -14,7 +14,7 @@ __all__ = ["check_directions", "directions", "shared_best"]
 def shared_best(
     means: Array, covariance: Array, eligible: Bools | None, *, n: int, seed: int, optimist: bool = False
 ) -> Array:
-    """The share of n fixed directions z in which each arm of mean + L z is the largest (…, K), L L' = covariance.
+    """The share of n fixed directions z in which each arm of mean + S z is the largest (…, K), S S = covariance.
 
     A deterministic function of its arguments: approximate Thompson sampling whose odds are exact, for what is drawn
     from is what is returned. Ties share.
@@ -24,14 +24,16 @@ def shared_best(
     """
     n_arms = means.shape[-1]
     values, vectors = np.linalg.eigh(covariance)
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    drawn = means[..., None, :] + directions(n_arms, n, seed) @ np.swapaxes(factor, -1, -2)
+    values = np.where(values > 1e-13 * values[..., -1:], values, 0.0)  # below is rounding, whose root would be seen
+    factor = (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    drawn = means[..., None, :] + directions(n_arms, n, seed) @ factor
     if optimist:
         drawn = np.maximum(drawn, means[..., None, :])
     if eligible is not None:
         drawn = np.where(eligible[..., None, :], drawn, -np.inf)
     top = drawn.max(axis=-1, keepdims=True)
-    wins = drawn == top
+    spread = np.sqrt(values[..., -1]) + np.abs(means).max(axis=-1)
+    wins = drawn >= top - 1e-9 * spread[..., None, None]  # arms that differ by rounding alone are the same
     shares: Array = (wins / wins.sum(axis=-1, keepdims=True)).mean(axis=-2)
     return shares
 
@@ -52,7 +54,9 @@ def directions(dim: int, n: int, seed: int) -> Array:
     return normal
 
 
-def check_directions(n: Any) -> None:
-    """Refuses a number of directions that is not a power of two."""
+def check_directions(n: Any, seed: Any) -> None:
+    """Refuses a number of directions that is not a power of two, and what is no seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"seed must be a whole number of at least 0; got {seed!r}")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2 or n & (n - 1):
         raise InvalidInput(f"directions must be a power of two of at least 2; got {n!r}")

@@ -31,7 +31,8 @@ class EpochGreedy:
 
     ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on the uniform steps,
     Σ K ξ_i(a) r; ties share. Which steps explore is known in advance, so the odds are uniform there and the best
-    expert's ballot elsewhere; rewards of other steps teach nothing. Regret is of the order (K ln N)^(1/3) T^(2/3).
+    expert's ballot elsewhere; rewards of other steps teach nothing (the decision's
+    `bonus` is 1 where it explored). Regret is of the order (K ln N)^(1/3) T^(2/3).
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> policy = EpochGreedy(GivenExperts(["cold", "warm"]), scale=0.5)
@@ -81,22 +82,22 @@ class EpochGreedy:
             log_weights = np.log(leads.astype(np.float64))
         gamma = float(explore) if np.ndim(explore) == 0 else np.asarray(explore, dtype=np.float64)
         propensities = weights.mix(log_weights, ballots, gamma, eligible)
-        return Odds(propensities, np.where(awake[..., None], ballots, np.nan))
+        flag = np.broadcast_to(np.asarray(explore, dtype=np.float64)[..., None], awake.shape)
+        return Odds(propensities, np.where(awake[..., None], ballots, np.nan), flag)
 
     def update(self, state: EpochState, decision: Decision, reward: Real) -> EpochState:
         ballots = drawn_advice(decision, len(self.experts.names))
         if ballots.shape != state.values.shape:
             raise InvalidInput(f"advice must have the state's shape {state.values.shape}; got {ballots.shape}")
-        if decision.step is None:
-            raise InvalidInput("decision must carry its step, which says whether it explored; got none")
-        explore = np.asarray(self.explores(decision.step, decision.propensities.shape[-1]))
+        if decision.bonus is None:
+            raise InvalidInput("decision must carry the bonus that says whether it explored; got none")
         earned = ballots * column(reward) / column(decision.propensity)
         asleep = np.isnan(earned)
         if asleep.any():  # a sleeper is credited the mean of those who voted
             heard = (~asleep).sum(axis=-1, keepdims=True)
             mean = np.where(asleep, 0.0, earned).sum(axis=-1, keepdims=True) / np.maximum(heard, 1)
             earned = np.where(asleep, mean, earned)
-        values = state.values + np.where(explore[..., None], earned, 0.0)
+        values = state.values + np.where(decision.bonus > 0, earned, 0.0)
         experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
         return EpochState(values, state.learnt + 1, experts)
 

@@ -42,6 +42,11 @@ class EXP4P(OverExperts):
             raise InvalidInput(f"steps must be a whole number of at least 1; got {self.steps!r}")
         number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
 
+    @property
+    def positive_odds(self) -> bool:
+        """Whether there is a floor: one expert alone needs none."""
+        return len(self.prior) > 1
+
     def smallest(self, n_arms: Any) -> Any:
         """The probability that every eligible arm keeps; one expert alone needs none."""
         return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))

@@ -32,6 +32,8 @@ class FastCB(OverOracle):
     oracle: Kind = "mixture"
     prior: Any = None
 
+    positive_odds = False  # where the best arm seems to cost nothing
+
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         said, best_guess, asleep = self.predictions(state, context, eligible)
         propensities = fast_gap(best_guess, self.sharpness, eligible)

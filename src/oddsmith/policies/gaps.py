@@ -7,7 +7,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.base import Experts, checked_predictions
-from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, column, drawn_advice
+from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, drawn_advice, scored
 from oddsmith.policies.oracles import ORACLES, Kind, check_oracle, predicted
 
 __all__ = ["OverOracle"]
@@ -30,7 +30,7 @@ class OverOracle(OverExperts):
         """Every expert is charged for what it said of the drawn arm, with the oracle's loss and learning rate."""
         advice = drawn_advice(decision, len(self.prior))
         loss, eta = ORACLES[self.oracle]
-        return self.learnt(state, -eta * loss(advice, column(reward)), decision, reward)
+        return self.learnt(state, -eta * scored(loss, advice, reward), decision, reward)
 
     def predictions(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, Array, bool]:
         """The experts' predictions (…, N, K), the oracle's (…, K), and whether somebody has no opinion."""

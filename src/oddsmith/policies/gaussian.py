@@ -13,6 +13,9 @@ from oddsmith.policies.counts import check_arms
 __all__ = ["GaussianState", "OverFeatures", "View"]
 
 
+_LARGE = 1e100  # squares of larger numbers overflow
+
+
 class GaussianState(NamedTuple):
     """Means (…, G, d) and covariances (…, G, d, d) of G = K weight vectors, or G = 1 that all arms share."""
 
@@ -46,6 +49,7 @@ class OverFeatures:
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
     one vector is shared and the context is a row of features for each arm, (…, K, d). `update` writes in place.
+    Rank-one updates keep their digits while features² · rewards / ridge stays below some 1e10.
     """
 
     dim: int
@@ -59,7 +63,7 @@ class OverFeatures:
             raise InvalidInput(f"dim must be a whole number of at least 1; got {self.dim!r}")
         if self.n_arms is not None:
             check_arms(self.n_arms)
-        number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
+        number("ridge", self.ridge, low=1e-12, high=1e100)
 
     def init(self, shape: tuple[int, ...] = ()) -> GaussianState:
         """N(0, I/ridge) for every weight vector."""
@@ -69,15 +73,22 @@ class OverFeatures:
 
     def view(self, state: GaussianState, context: Context, eligible: Bools | None) -> View:
         """The belief about every arm in this context."""
-        if eligible is not None:
-            check_eligible(eligible)
         features = self.features(context)
+        self.check_mask(features, eligible)
         if self.n_arms is None:
             spread = features @ state.covariance[..., 0, :, :]
             return View(features, (features @ state.mean[..., 0, :, None])[..., 0], spread)
         features = features[..., None, :]
         spread = (state.covariance @ features[..., None])[..., 0]
         return View(features, (state.mean * features).sum(axis=-1), spread)
+
+    def check_mask(self, features: Array, eligible: Bools | None) -> None:
+        """Refuses a mask that is not one of the arms."""
+        if eligible is not None:
+            check_eligible(eligible)
+            n_arms = features.shape[-2] if self.n_arms is None else self.n_arms
+            if eligible.shape[-1] != n_arms:
+                raise InvalidInput(f"eligible must be a mask of the {n_arms} arms; got shape {eligible.shape}")
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
@@ -86,11 +97,11 @@ class OverFeatures:
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"context must be numbers; got {type(context).__name__}") from error
         least = 1 if self.n_arms is not None else 2
-        if features.ndim < least or features.shape[-1] != self.dim:
+        if features.ndim < least or features.shape[-1] != self.dim or 0 in features.shape[-least:]:
             shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
             raise InvalidInput(f"context must have shape {shape}; got {features.shape}")
-        if not np.isfinite(features).all():
-            raise InvalidInput("context must be finite; got values that are not")
+        if not (np.abs(features) <= _LARGE).all():
+            raise InvalidInput(f"context must be finite numbers up to {_LARGE:g}; got others")
         return features
 
     def drawn(self, state: GaussianState, decision: Decision) -> tuple[Any, Array, Array, Array]:
@@ -102,12 +113,14 @@ class OverFeatures:
 
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
         """Where the drawn arm's belief is in a state whose means are (B, G, d), and its features φ (B, d)."""
-        arms = np.asarray(decision.number, dtype=np.int64).reshape(-1)
-        if mean.size != arms.size * (self.n_arms or 1) * self.dim:
-            raise InvalidInput(f"decision must have the state's batch axes {mean.shape[:-2]}; got {arms.shape}")
-        rows = np.arange(arms.size)
-        features = self.features(decision.context).reshape(arms.size, -1, self.dim)
-        phi = features[rows, arms] if self.n_arms is None else features[:, 0]
+        arms, batch = np.asarray(decision.number, dtype=np.int64), mean.shape[:-2]
+        features = self.features(decision.context)
+        own = features.shape[-1:] if self.n_arms is not None else features.shape[-2:]
+        if arms.shape != batch or np.broadcast_shapes(features.shape, (*batch, *own)) != (*batch, *own):
+            raise InvalidInput(f"decision must have the state's batch axes {batch}; got {arms.shape}, {features.shape}")
+        flat = np.broadcast_to(features, (*batch, *own)).reshape(arms.size, -1, self.dim)
+        arms, rows = arms.reshape(-1), np.arange(arms.size)
+        phi = flat[rows, arms] if self.n_arms is None else flat[:, 0]
         return (rows, np.zeros_like(arms) if self.n_arms is None else arms), phi
 
     def moved(self, state: GaussianState, place: Any, step: Array, shrink: Array, spread: Array) -> GaussianState:
@@ -116,5 +129,6 @@ class OverFeatures:
         mean = state.mean.reshape(n, -1, self.dim)
         covariance = state.covariance.reshape(n, -1, self.dim, self.dim)
         mean[place] += step[:, None] * spread
-        covariance[place] -= (shrink[:, None] * spread)[:, :, None] * spread[:, None, :]
+        root = np.sqrt(shrink)[:, None] * spread  # its outer product is symmetric to the last bit
+        covariance[place] -= root[:, :, None] * root[:, None, :]
         return GaussianState(state.mean, state.covariance, state.learnt + 1)

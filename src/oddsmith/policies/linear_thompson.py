@@ -41,15 +41,13 @@ class LinearThompsonSampling(OverFeatures):
     directions: int = 1024
     seed: int = 0
 
-    positive_odds = True  # a posterior leaves every arm some chance
-
     def __post_init__(self) -> None:
         self.check_fields()
         number("width", self.width, low=0, high=np.inf)
         number("weight", self.weight, low=0, high=np.inf, open_low=True)
         gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
-        check_directions(self.directions)
+        check_directions(self.directions, self.seed)
 
     def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         view = self.view(state, context, eligible)

@@ -19,16 +19,17 @@ def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tu
     (array([0.4011]), array([0.2402]))
     """
     low, high = eta * (reward - 1), eta * reward  # s is between them, for σ is between 0 and 1
-    s = (low + high) / 2
-    for _ in range(50):
+    s, width = (low + high) / 2, high - low
+    for _ in range(200):
         p = sigmoid(score + s * variance)
-        wrong = s - eta * (reward - p)
+        wrong = s - eta * (reward - p)  # increases with s at least as fast as s, so it bounds the error
+        if (np.abs(wrong) <= 1e-15 * (eta + np.abs(s))).all():
+            break
         low, high = np.where(wrong < 0, s, low), np.where(wrong < 0, high, s)
         newton = s - wrong / (1 + eta * p * (1 - p) * variance)
-        following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
-        if (np.abs(following - s) <= 1e-14 * np.maximum(np.abs(s), 1e-3)).all():
-            break
-        s = following
+        slow = high - low > width / 2  # Newton's step did not halve the bracket: halve it ourselves
+        width = high - low
+        s = np.where(slow | (newton <= low) | (newton >= high), (low + high) / 2, newton)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
 

@@ -24,7 +24,7 @@ ORACLES: dict[str, Oracle] = {"vovk": Oracle(square_loss, 2.0), "mixture": Oracl
 
 def check_oracle(kind: str) -> None:
     """Refuses unknown oracles."""
-    if kind not in ORACLES:
+    if not isinstance(kind, str) or kind not in ORACLES:
         raise InvalidInput(f"oracle must be one of {', '.join(ORACLES)}; got {kind!r}")
 
 
@@ -67,10 +67,16 @@ def vovk(weights: Array, predictions: Array) -> Array:
     >>> vovk(np.array([[1.0]]), np.array([[0.3, 0.9]]))
     array([0.3, 0.9])
     """
-    lost = (weights * np.exp(-2 * predictions**2)).sum(axis=-2)
-    won = (weights * np.exp(-2 * (predictions - 1) ** 2)).sum(axis=-2)
-    found: Array = 0.5 + (np.log(won) - np.log(lost)) / 4
+    found: Array = 0.5 + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
     return found
+
+
+def _log_mean(weights: Array, gap: Array) -> Array:
+    """ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has weight."""
+    exponent = np.where(weights > 0, -2 * gap**2, -np.inf)
+    top = exponent.max(axis=-2, keepdims=True)
+    total: Array = np.log((weights * np.exp(exponent - top)).sum(axis=-2)) + top[..., 0, :]
+    return total
 
 
 def standing(predicted: Array, eligible: Bools | None) -> tuple[Any, Array, Any]:

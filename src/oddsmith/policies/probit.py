@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
-from oddsmith.policies.base import check_eligible, explored
+from oddsmith.policies.base import explored
 from oddsmith.policies.best_arm import normal_best
 from oddsmith.policies.directions import check_directions, shared_best
 from oddsmith.policies.gaussian import OverFeatures
@@ -47,14 +47,12 @@ class ProbitThompsonSampling(OverFeatures):
     directions: int = 1024
     seed: int = 0
 
-    positive_odds = True  # a posterior leaves every arm some chance
-
     def __post_init__(self) -> None:
         self.check_fields()
         number("noise", self.noise, low=0, high=np.inf, open_low=True)
         gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
-        check_directions(self.directions)
+        check_directions(self.directions, self.seed)
 
     def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
         """N(0, 1/ridge) for every weight."""
@@ -62,9 +60,8 @@ class ProbitThompsonSampling(OverFeatures):
         return ProbitState(np.zeros(size), np.full(size, 1 / self.ridge), 0)
 
     def odds(self, state: ProbitState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        if eligible is not None:
-            check_eligible(eligible)
         features = self.features(context)
+        self.check_mask(features, eligible)
         if self.n_arms is not None:
             features = features[..., None, :]
             means = (state.mean * features).sum(axis=-1)

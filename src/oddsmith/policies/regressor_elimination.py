@@ -9,10 +9,10 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.losses import Loss, square_loss
-from oddsmith.policies.base import check_eligible, column, drawn_advice
+from oddsmith.policies.base import check_eligible, drawn_advice, scored
 
 __all__ = ["EliminationState", "RegressorElimination", "balanced"]
 
@@ -57,6 +57,8 @@ class RegressorElimination:
         check_bank("experts", self.experts)
         if self.experts.moves:
             raise InvalidInput("experts must be fixed, for their losses to be compared; got experts that learn")
+        if not callable(self.loss):
+            raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
         number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
         if self.threshold not in ("sharp", "original"):
             raise InvalidInput(f"threshold must be sharp or original; got {self.threshold!r}")
@@ -75,6 +77,8 @@ class RegressorElimination:
         ballots = self.experts.advise(self.experts.init(), self.contexts)[1]
         if ballots.ndim != 3:
             raise InvalidInput(f"contexts must be a sample with one leading axis; got ballots of shape {ballots.shape}")
+        if not ballots.any():
+            raise InvalidInput("contexts must be ones on which some expert has an opinion; got none")
         return ballots
 
     @cached_property
@@ -115,15 +119,17 @@ class RegressorElimination:
         advice = drawn_advice(decision, len(self.experts.names))
         if advice.shape != state.losses.shape:
             raise InvalidInput(f"advice must have the state's shape {state.losses.shape}; got {advice.shape}")
-        charged = self.loss(advice, column(reward))
+        charged = scored(self.loss, advice, reward)
         asleep = np.isnan(charged)
         if asleep.any():  # a sleeper is charged the mean of those who spoke, weighed by the balance
             heard = np.where(asleep, 0.0, state.balance)
             total = heard.sum(axis=-1, keepdims=True)
-            mean = np.where(asleep, 0.0, heard * np.where(asleep, 0.0, charged)).sum(axis=-1, keepdims=True)
+            mean = (heard * np.where(heard > 0, charged, 0.0)).sum(axis=-1, keepdims=True)
             charged = np.where(asleep, mean / np.where(total > 0, total, 1.0), charged)
         losses, learnt = state.losses + charged, state.learnt + 1
         least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
+        if not np.isfinite(least).all():
+            raise AllExpertsRefuted("the reward has probability zero under every expert left; clip predictions")
         alive = state.alive & (losses - least <= self.slack(learnt))
         return EliminationState(losses, alive, self._rebalanced(state, alive), learnt)
 

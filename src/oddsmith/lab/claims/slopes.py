@@ -52,7 +52,7 @@ def slopes(sizes: Sizes) -> Outcome:
     text = (
         "T experts; the true one has prior 1/T, all others agree and never try the arm that would refute them. The "
         "paper asks whether GTS can do without exploration, and whether its rate can be improved. Without exploration "
-        "regret is linear. With it GTS follows its T^(2/3), while Feel-Good and SquareCB reach T^(1/2) on the same "
+        "regret is linear. With it GTS stays below its T^(2/3), while Feel-Good and SquareCB reach T^(1/2) on the same "
         "experts. Each bound is a power of T times one of ln(1/p_1) = ln T; the fitted exponents are those beside it. "
         "The two GTS curves are exact."
     )
@@ -104,5 +104,5 @@ def _figure(curves: dict[str, _Curve], shown: dict[str, str]) -> Figure:
         panel.errorbar(curve.horizons, curve.mean, 2 * curve.error, label=shown[name], **style)
     panel.set(xscale="log", yscale="log", xlabel="horizon T (steps); the truth's prior is 1/T", ylabel="regret")
     panel.legend(frameon=False, fontsize=9, title="exponent of T")
-    caption = "Four straight lines: no exploration is linear, tuned exploration has slope 2/3, the two rivals 1/2."
+    caption = "On log scales: no exploration is linear, tuned exploration stays below slope 2/3, the rivals have 1/2."
     return Figure(svg(figure), caption)
