@@ -11,7 +11,7 @@ import oddsmith as od
 from benchmarks.timing import Timing, interleaved, table
 from oddsmith import kernels
 from oddsmith.lab import simulate
-from oddsmith.reports.style import COLOURS, panels
+from oddsmith.reports.style import COLOURS, panels, pyplot
 from oddsmith.worlds import TableWorld
 
 CONTEXTS, ARMS = 20, 10
@@ -82,6 +82,7 @@ def draw(measured: dict[int, dict[str, Timing]], path: Path) -> None:
     panel.set_title(f"Simulated steps, {ARMS} arms")
     panel.legend(frameon=False)
     figure.savefig(path, dpi=130)
+    pyplot().close(figure)
 
 
 def report(figures: Path) -> str:

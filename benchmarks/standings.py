@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from benchmarks.timing import table
-from oddsmith.reports.style import COLOURS, panels
+from oddsmith.reports.style import COLOURS, panels, pyplot
 
 UNRANKED = "told every answer"
 
@@ -87,3 +87,4 @@ def _draw(names: list[str], errors: Any, ranks: Any, out: Path) -> None:
         xlabel=f"error of {names[peer]}", ylabel=f"error of {names[first]}", title="below the line: ours is better"
     )
     figure.savefig(out / "bakeoff.png", dpi=130)
+    pyplot().close(figure)
