@@ -19,16 +19,17 @@ def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tu
     (array([0.4011]), array([0.2402]))
     """
     low, high = eta * (reward - 1), eta * reward  # s is between them, for σ is between 0 and 1
-    s, width = (low + high) / 2, high - low
+    s, last = (low + high) / 2, 2 * (high - low)
     for _ in range(200):
         p = sigmoid(score + s * variance)
-        wrong = s - eta * (reward - p)  # increases with s at least as fast as s, so it bounds the error
-        if (np.abs(wrong) <= 1e-15 * (eta + np.abs(s))).all():
+        wrong = s - eta * (reward - p)
+        step = wrong / (1 + eta * p * (1 - p) * variance)
+        if (np.abs(step) <= 1e-15 * (eta + np.abs(s))).all():
             break
         low, high = np.where(wrong < 0, s, low), np.where(wrong < 0, high, s)
-        newton = s - wrong / (1 + eta * p * (1 - p) * variance)
-        slow = high - low > width / 2  # Newton's step did not halve the bracket: halve it ourselves
-        width = high - low
+        newton = s - step
+        slow = np.abs(step) > last / 2  # Newton's steps do not shrink: halve the bracket instead
+        last = np.where(slow, high - low, np.abs(step))
         s = np.where(slow | (newton <= low) | (newton >= high), (low + high) / 2, newton)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
