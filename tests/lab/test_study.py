@@ -173,6 +173,8 @@ def world(kind: str) -> str:
         (f"seeds = [{2**70}]\n" + BASE, "seeds must be a list of whole numbers"),
         ("seeds = [1, 1]\n" + BASE, "seeds must differ"),
         (BASE.replace("steps = 10", "steps = 1000000000000"), "steps must be a whole number of at most"),
+        (BASE.replace("steps = 10", "steps = 10\nruns = 1000000000"), "steps · runs must be at most 400,000,000"),
+        (world("'random'\ncontexts = 1000000000"), "worlds.w.contexts · experts · arms must be at most 200,000,000"),
         (BASE + "eta = 1e308\n", "policies.p.eta must be in (0, 1e+12]"),
         (BASE + "eta = 1" + "0" * 400 + "\n", "policies.p.eta must be in (0, 1e+12]; got a whole number of 401 digits"),
         (

@@ -24,6 +24,12 @@ def test_ucb1_by_hand() -> None:
     ]
     np.testing.assert_allclose(policy.bounds(STATE), by_hand)
     np.testing.assert_array_equal(policy.odds(STATE, None).propensities, [0, 1, 0])
+    rng = np.random.default_rng(0)
+    for _ in range(200):  # one decision between few arms goes without arrays
+        pulls = rng.integers(0, 6, 5).astype(float)
+        state = CountState(pulls, np.minimum(rng.integers(0, 4, 5), pulls), int(pulls.sum()))
+        alone, all_of_them = od.UCB1(5).odds(state, None), od.UCB1(5).odds(state, None, eligible=np.ones(5, np.bool_))
+        np.testing.assert_array_equal(alone.propensities, all_of_them.propensities)
 
 
 def test_kl_upper_solves_its_equation() -> None:

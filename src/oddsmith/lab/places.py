@@ -1,13 +1,14 @@
 """The worlds of an experiment file, each with the experts that belong to it."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.config import Keys
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, MissingExtra, TooLarge
 from oddsmith.experts.base import Experts
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
@@ -20,6 +21,9 @@ from oddsmith.worlds.linear import LogisticWorld
 from oddsmith.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "Place", "place"]
+
+
+_MOST = 200_000_000  # numbers in a table of predictions
 
 
 class Place(NamedTuple):
@@ -44,6 +48,8 @@ def place(keys: Keys) -> Place:
 def _table(keys: Keys) -> Array:
     """Random predictions (contexts, experts, arms)."""
     shape = keys.whole("contexts", 10), keys.whole("experts", 32), keys.whole("arms", 3)
+    if prod(shape) > _MOST:
+        raise TooLarge(f"{keys.named('contexts')} · experts · arms must be at most {_MOST:,}; got {prod(shape):,}")
     return random_table(*shape, seed=keys.whole("seed", 7, least=0))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision, Odds, Policy, check_policy, draw
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
@@ -17,6 +17,7 @@ from oddsmith.worlds.base import Bernoulli, History, Noise, World, seeded
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
+_MOST = 400_000_000  # run-steps of one simulation: some 3 GB for each of regret, arms and rewards
 TRACES = ("posterior", "entropy", "gap", "odds", "log")
 
 
@@ -122,6 +123,8 @@ def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], t
     for what, value in zip(("steps", "runs"), numbers, strict=False):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidInput(f"{what} must be a whole number of at least 1; got {value!r}")
+    if numbers[0] * numbers[1] > _MOST:
+        raise TooLarge(f"steps · runs must be at most {_MOST:,}, kept in memory; got {numbers[0] * numbers[1]:,}")
     check_seed(numbers[2])
     if not isinstance(trace, list | tuple):
         raise InvalidInput(f"trace must be a list of names; got {trace!r:.60}")

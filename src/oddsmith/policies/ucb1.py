@@ -1,6 +1,7 @@
 """UCB1: the arm with the highest upper confidence bound (Auer, Cesa-Bianchi and Fischer 2002)."""
 
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from oddsmith.policies.base import certain
 from oddsmith.policies.counts import CountState, OverArms, check_arms
 
 __all__ = ["UCB1"]
+
+_FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +33,21 @@ class UCB1(OverArms):
         check_arms(self.n_arms)
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:
+            return Odds(self._one(state.pulls.tolist(), state.sums.tolist()))
         self.check(eligible)
         return Odds(certain(self.bounds(state), eligible))
+
+    def _one(self, pulls: list[float], sums: list[float]) -> Array:
+        """All mass on the best arm, for one decision between few arms: faster without arrays."""
+        odds = np.zeros(len(pulls))
+        if 0.0 in pulls:
+            odds[pulls.index(0.0)] = 1.0
+            return odds
+        twice = 2 * log(sum(pulls))
+        upper = [won / n + sqrt(twice / n) for won, n in zip(sums, pulls, strict=True)]
+        odds[upper.index(max(upper))] = 1.0
+        return odds
 
     def bounds(self, state: CountState) -> Array:
         """The upper confidence bounds (…, K); inf for an arm without rewards."""
