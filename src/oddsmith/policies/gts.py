@@ -1,7 +1,6 @@
 """Generalized Thompson Sampling (Li 2013, Algorithm 1), with exact odds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +10,10 @@ from oddsmith import kernels, weights
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
-from oddsmith.experts.base import Experts, Wrapper, check_bank
+from oddsmith.experts.base import Experts, Wrapper
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss
-from oddsmith.policies.base import ExpertState, check_advice, check_eligible, checked_prior
+from oddsmith.policies.base import ExpertState, OverExperts, check_advice, check_eligible
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
 
@@ -24,7 +23,7 @@ _BLOCK = 1024  # events added up before they touch the weights: sums of many sma
 
 
 @dataclass(frozen=True, eq=False)
-class GeneralizedThompsonSampling:
+class GeneralizedThompsonSampling(OverExperts):
     """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform gamma; re-weigh all by their loss.
 
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
@@ -49,10 +48,9 @@ class GeneralizedThompsonSampling:
     optimism: float = 0.0
     share: float = 0.0
     discount: float = 1.0
-    _log_prior: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_bank("experts", self.experts)
+        self.checked()
         wraps = isinstance(self.experts, Wrapper | Stacked)
         if type(self.experts).update is not Experts.update and not self.experts.moves and not wraps:
             kind = type(self.experts).__name__
@@ -65,20 +63,6 @@ class GeneralizedThompsonSampling:
         number("optimism", self.optimism, low=0, high=np.inf)
         number("share", self.share, low=0, high=1, open_high=True)
         number("discount", self.discount, low=0, high=1, open_low=True)
-        prior = checked_prior(self.prior, self.experts.names)
-        with np.errstate(divide="ignore"):
-            log_prior = np.log(prior)
-        object.__setattr__(self, "prior", prior)
-        object.__setattr__(self, "_log_prior", log_prior)
-
-    @property
-    def moves(self) -> bool:
-        return self.experts.moves
-
-    @property
-    def arms(self) -> Sequence[str] | None:
-        """The arms' names, where the experts know them."""
-        return self.experts.arms
 
     @cached_property
     def fused(self) -> tuple[float, int] | None:
@@ -93,11 +77,6 @@ class GeneralizedThompsonSampling:
     def orderless(self) -> bool:
         """Whether the posterior does not depend on the order of rewards."""
         return self.share == 0 and self.discount == 1 and not self.experts.moves
-
-    def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
-        """The prior, with batch axes `shape`."""
-        log_weights = np.broadcast_to(self._log_prior - self._log_prior.max(), (*shape, len(self._log_prior))).copy()
-        return ExpertState(log_weights, 0, self.experts.init(shape))
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """Exact propensities, with the predictions (advice), the optimism bonus, and the weights if somebody sleeps."""
@@ -147,15 +126,11 @@ class GeneralizedThompsonSampling:
             raise InvalidInput("merge needs at least one state; got none")
         for state in states:
             check_advice(state.log_weights.shape, states[0].log_weights)
-        alive = np.isfinite(self._log_prior)
-        base = np.where(alive, self._log_prior, 0.0)
+        alive = np.isfinite(self.log_prior)
+        base = np.where(alive, self.log_prior, 0.0)
         learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
-        log_weights = weights.reweigh(self._log_prior, np.asarray(learnt))
+        log_weights = weights.reweigh(self.log_prior, np.asarray(learnt))
         return ExpertState(log_weights, sum(state.learnt for state in states), states[0].experts)
-
-    def posterior(self, state: ExpertState) -> Array:
-        """The probability (…, N) that each expert is the one to follow."""
-        return weights.posterior(state.log_weights)
 
     def explain(
         self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None
@@ -196,16 +171,16 @@ class GeneralizedThompsonSampling:
         factors = self.factors(decision, reward)
         check_advice(factors.shape, log_weights)
         if self.discount < 1:
-            log_weights = weights.discount(log_weights, self._log_prior, self.discount)
+            log_weights = weights.discount(log_weights, self.log_prior, self.discount)
         heavier = weights.reweigh(log_weights, factors)
-        return weights.share(heavier, self._log_prior, self.share) if self.share else heavier
+        return weights.share(heavier, self.log_prior, self.share) if self.share else heavier
 
     def factors(self, decision: Decision, reward: Real) -> Array:
         """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers charged the mix of the awake."""
         advice = decision.advice
-        if advice is None or advice.shape[-1] != len(self._log_prior):
+        if advice is None or advice.shape[-1] != len(self.log_prior):
             shape = None if advice is None else advice.shape
-            raise InvalidInput(f"decision must carry advice of {len(self._log_prior)} experts; got {shape}")
+            raise InvalidInput(f"decision must carry advice of {len(self.log_prior)} experts; got {shape}")
         rewards = reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
         losses = self.loss(advice, rewards)
         if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:

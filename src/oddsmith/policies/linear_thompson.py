@@ -1,22 +1,19 @@
 """Linear-Gaussian Thompson sampling (Agrawal and Goyal 2013), and GTS over a whole linear class."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds
-from oddsmith.policies.base import explored
-from oddsmith.policies.best_arm import normal_best
-from oddsmith.policies.directions import check_directions, shared_best
-from oddsmith.policies.gaussian import GaussianState, OverFeatures
+from oddsmith.arrays import Real, number
+from oddsmith.decision import Decision
+from oddsmith.policies.gaussian import GaussianState
+from oddsmith.policies.sampling import OverPosterior
 
 __all__ = ["LinearThompsonSampling", "linear_class"]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearThompsonSampling(OverFeatures):
+class LinearThompsonSampling(OverPosterior):
     """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
 
         precision = ridge I + weight Σ φφ',   mean = precision^-1 weight Σ r φ
@@ -42,23 +39,8 @@ class LinearThompsonSampling(OverFeatures):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.check_fields()
-        number("width", self.width, low=0, high=np.inf)
+        self.check_sampling()
         number("weight", self.weight, low=0, high=np.inf, open_low=True)
-        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
-        object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
-        check_directions(self.directions, self.seed)
-
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        view = self.view(state, context, eligible)
-        if self.n_arms is not None:
-            best = normal_best(view.means, self.width * np.sqrt(view.variances), eligible, optimist=self.optimist)
-        else:
-            covariance = self.width**2 * view.covariance
-            best = shared_best(
-                view.means, covariance, eligible, n=self.directions, seed=self.seed, optimist=self.optimist
-            )
-        return Odds(explored(best, float(self.gamma or 0.0), eligible))
 
     def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
         """One more row of the drawn arm's regression."""

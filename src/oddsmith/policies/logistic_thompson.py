@@ -1,23 +1,18 @@
 """Logistic Thompson sampling with the Laplace approximation (Chapelle and Li 2011), and GTS over a logistic class."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Bools, number
-from oddsmith.decision import Context, Odds
-from oddsmith.policies.base import explored
-from oddsmith.policies.best_arm import normal_best
-from oddsmith.policies.directions import check_directions, shared_best
-from oddsmith.policies.gaussian import GaussianState
+from oddsmith.arrays import number
 from oddsmith.policies.logistic import OverLogistic
+from oddsmith.policies.sampling import OverPosterior
 
 __all__ = ["LogisticThompsonSampling", "logistic_class"]
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticThompsonSampling(OverLogistic):
+class LogisticThompsonSampling(OverPosterior, OverLogistic):
     """Pr(a) = probability that θ_a·φ is the largest under a Gaussian belief about a logistic model, mixed with gamma.
 
     Chapelle and Li 2011 with full covariance: after each reward the belief is replaced by the Gaussian at its mode
@@ -40,23 +35,8 @@ class LogisticThompsonSampling(OverLogistic):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.check_fields()
-        number("width", self.width, low=0, high=np.inf)
+        self.check_sampling()
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
-        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
-        object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
-        check_directions(self.directions, self.seed)
-
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        view = self.view(state, context, eligible)
-        if self.n_arms is not None:
-            best = normal_best(view.means, self.width * np.sqrt(view.variances), eligible, optimist=self.optimist)
-        else:
-            covariance = self.width**2 * view.covariance
-            best = shared_best(
-                view.means, covariance, eligible, n=self.directions, seed=self.seed, optimist=self.optimist
-            )
-        return Odds(explored(best, float(self.gamma or 0.0), eligible))
 
 
 def logistic_class(

@@ -1,0 +1,47 @@
+"""Odds of posterior sampling over features: quadrature for independent beliefs, fixed directions for a shared one."""
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, number
+from oddsmith.decision import Context, Odds
+from oddsmith.policies.base import explored
+from oddsmith.policies.best_arm import normal_best
+from oddsmith.policies.directions import check_directions, shared_best
+from oddsmith.policies.gaussian import GaussianState, OverFeatures, View
+
+__all__ = ["OverPosterior"]
+
+
+class OverPosterior(OverFeatures):
+    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
+
+    Bodies for dataclasses with these fields. gamma None is 0 for a belief for each arm, and 0.01 for a shared one.
+    """
+
+    width: float
+    gamma: float | None
+    optimist: bool
+    directions: int
+    seed: int
+
+    def check_sampling(self) -> None:
+        """For `__post_init__`."""
+        self.check_fields()
+        number("width", self.width, low=0, high=np.inf)
+        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
+        object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
+        check_directions(self.directions, self.seed)
+
+    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """The odds of being best in this context."""
+        best = self.best(self.view(state, context, eligible), eligible)
+        return Odds(explored(best, float(self.gamma or 0.0), eligible))
+
+    def best(self, view: View, eligible: Bools | None) -> Array:
+        """The probability of being best (…, K), before gamma."""
+        if self.n_arms is not None:
+            return normal_best(view.means, self.width * np.sqrt(view.variances), eligible, optimist=self.optimist)
+        given: Any = {"n": self.directions, "seed": self.seed, "optimist": self.optimist}
+        return shared_best(view.means, self.width**2 * view.covariance, eligible, **given)
