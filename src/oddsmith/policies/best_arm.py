@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 NORMAL, OPTIMIST, BETA = 0, 1, 2
-REACH, WIDTH, GROWTH = 6.5, 1.0, 0.35
+REACH, WIDTH, GROWTH = 6.5, 1.5, 0.35
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 _CHUNK = 2_000_000  # numbers in one array of the numpy path, at most
 

@@ -83,7 +83,7 @@ def _width(kind: int, x: float, places: Any) -> float:
 def _integrate(kind: int, places: Any, parameters: Any, odds: Any) -> None:
     """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass only the functions F grow."""
     n_arms = odds.size
-    dense, up_to, others = np.empty((5, n_arms)), np.empty((5, n_arms)), np.empty(n_arms)
+    dense, up_to, others = np.empty((5, n_arms)), np.empty(n_arms), np.empty(n_arms)
     start, risen = np.zeros(n_arms), np.empty(n_arms)
     x, end, lowest = np.inf, -np.inf, -np.inf  # lowest: the second largest of the arms' left ends
     top = -np.inf
@@ -101,11 +101,13 @@ def _integrate(kind: int, places: Any, parameters: Any, odds: Any) -> None:
             for a in range(n_arms):
                 risen[a] = start[a] + (0.5 if kind == OPTIMIST and x >= places[a, 0] else 0.0)
             for i in range(5):
-                up_to[i] = risen
-                for j in range(5):
-                    for a in range(n_arms):
-                        up_to[i, a] += PARTIAL[i, j] * dense[j, a]
-                _others(up_to[i], others)
+                p0, p1, p2, p3, p4 = PARTIAL[i, 0], PARTIAL[i, 1], PARTIAL[i, 2], PARTIAL[i, 3], PARTIAL[i, 4]
+                for a in range(n_arms):
+                    inside = (
+                        p0 * dense[0, a] + p1 * dense[1, a] + p2 * dense[2, a] + p3 * dense[3, a] + p4 * dense[4, a]
+                    )
+                    up_to[a] = risen[a] + inside
+                _others(up_to, others)
                 for a in range(n_arms):
                     odds[a] += WEIGHTS[i] * dense[i, a] * others[a]
         for i in range(5):
