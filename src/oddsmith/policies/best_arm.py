@@ -7,6 +7,7 @@ Odds are normalised, and what is drawn from is exactly what is returned; against
 1e-6.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -92,19 +93,25 @@ def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Arr
 
 def _odds(kind: int, first: Array, second: Array) -> Array:
     """The odds of all rows (rows, K)."""
-    odds = np.ones_like(first)
-    if odds.shape[1] == 1:
-        return odds
+    if first.shape[1] == 1:
+        return np.ones_like(first)
+    odds = np.empty(first.shape)
     if kernels.compiled() is not None:
-        from oddsmith.policies.best_arm_kernel import best
-
-        best(kind, first, second, odds)
+        _compiled()(kind, first, second, odds)
         return odds
     size = max(1, _CHUNK // (odds.shape[1] ** 2 * 100))
     for start in range(0, len(odds), size):
         part = slice(start, start + size)
         odds[part] = _numpy(kind, first[part], second[part])
     return odds
+
+
+@cache
+def _compiled() -> Any:
+    """The compiled twin, imported on first use."""
+    from oddsmith.policies.best_arm_kernel import best
+
+    return best
 
 
 def ranges(kind: int, first: Array, second: Array) -> Array:
