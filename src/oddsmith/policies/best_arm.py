@@ -95,7 +95,7 @@ def _odds(kind: int, first: Array, second: Array) -> Array:
     """The odds of all rows (rows, K)."""
     if first.shape[1] == 1:
         return np.ones_like(first)
-    odds = np.empty(first.shape)
+    odds = np.empty_like(first)
     if kernels.compiled() is not None:
         _compiled()(kind, first, second, odds)
         return odds
