@@ -3,25 +3,33 @@
 from oddsmith.experts.base import Experts
 from oddsmith.experts.clipped import Clipped
 from oddsmith.experts.covers import Cover, ball_cover, grid_cover
+from oddsmith.experts.features import FeatureMap, Fourier, Plain
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
 from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.learners import BayesianLearners
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
+from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import Stacked, stack
 from oddsmith.experts.tables import TableExperts
 
 __all__ = [
+    "BayesianLearners",
     "Clipped",
     "Cover",
     "Experts",
+    "FeatureMap",
+    "Fourier",
     "FunctionExperts",
     "GivenExperts",
     "Guarded",
     "LinearExperts",
     "ModelExperts",
     "OnnxExperts",
+    "Plain",
+    "Schema",
     "Stacked",
     "TableExperts",
     "ball_cover",

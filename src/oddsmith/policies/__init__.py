@@ -1,5 +1,6 @@
 """Policies turn a state and a context into odds."""
 
+from oddsmith.policies.auto import auto
 from oddsmith.policies.base import ExpertState
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounded import Bounded
@@ -61,6 +62,7 @@ __all__ = [
     "UCB1",
     "WindowState",
     "Windowed",
+    "auto",
     "epsilon_greedy",
     "exp4",
     "feel_good",
