@@ -11,7 +11,7 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.features import FeatureMap, Plain
-from oddsmith.experts.schema import Schema, _numeric
+from oddsmith.experts.schema import Schema, numeric
 from oddsmith.weights import greedy
 
 __all__ = ["BayesianLearners", "LearnerState"]
@@ -126,7 +126,7 @@ class BayesianLearners(Experts):
         if schema is not None:
             return schema.encode(context)
         try:
-            return _numeric(np.asarray(context), known)
+            return numeric(np.asarray(context), known)
         except ValueError as error:
             raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
 

@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "numeric"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 
@@ -74,7 +74,7 @@ class Schema:
         if isinstance(context, Mapping):
             return self._row(context)
         if isinstance(context, np.ndarray) and context.dtype != np.object_:
-            return _numeric(context, self.width)
+            return numeric(context, self.width)
         records = _records(context)
         if not records:
             raise InvalidInput(f"context must be a dict, dicts, rows of a data frame or numbers; got {context!r:.60}")
@@ -131,7 +131,7 @@ def _number(name: str, value: Any) -> float:
     return found if abs(found) < _HUGE else float("nan")
 
 
-def _numeric(context: Any, width: int | None) -> Array:
+def numeric(context: Any, width: int | None) -> Array:
     """An array of numbers (…, width), with NaN for what is infinite or huge."""
     if context.dtype.kind not in "fiub" or context.ndim == 0:
         raise InvalidInput(f"context must be numbers; got {context.dtype} of shape {context.shape}")
