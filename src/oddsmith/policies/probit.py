@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 from math import pi, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds
-from oddsmith.policies.base import explored
-from oddsmith.policies.best_arm import normal_best
-from oddsmith.policies.directions import check_directions, shared_best
-from oddsmith.policies.gaussian import OverFeatures
+from oddsmith.decision import Context, Decision
+from oddsmith.policies.gaussian import View
+from oddsmith.policies.sampling import OverPosterior
 
 __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
 
@@ -25,7 +23,7 @@ class ProbitState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProbitThompsonSampling(OverFeatures):
+class ProbitThompsonSampling(OverPosterior):
     """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt by message passing.
 
         Pr(r = 1) = Φ(θ·φ / noise),   σ² = noise² + Σ φ_i² s_i²,   t = y Σ φ_i m_i / σ,   y = 2r - 1
@@ -47,30 +45,26 @@ class ProbitThompsonSampling(OverFeatures):
     directions: int = 1024
     seed: int = 0
 
+    width, optimist = 1.0, False  # plain posterior sampling
+
     def __post_init__(self) -> None:
-        self.check_fields()
+        self.check_sampling()
         number("noise", self.noise, low=0, high=np.inf, open_low=True)
-        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
-        object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
-        check_directions(self.directions, self.seed)
 
     def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
         """N(0, 1/ridge) for every weight."""
         size = (*shape, self.n_arms or 1, self.dim)
         return ProbitState(np.zeros(size), np.full(size, 1 / self.ridge), 0)
 
-    def odds(self, state: ProbitState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def view(self, state: ProbitState, context: Context, eligible: Bools | None) -> View:  # type: ignore[override]
+        """The belief about every arm: weights are independent, so Σφ is φ times their variances."""
         features = self.features(context)
         self.check_mask(features, eligible)
-        if self.n_arms is not None:
-            features = features[..., None, :]
-            means = (state.mean * features).sum(axis=-1)
-            best = normal_best(means, np.sqrt((state.variance * features**2).sum(axis=-1)), eligible)
-        else:
+        if self.n_arms is None:
             means = (features @ state.mean[..., 0, :, None])[..., 0]
-            covariance = np.einsum("...kd,...d,...jd->...kj", features, state.variance[..., 0, :], features)
-            best = shared_best(means, covariance, eligible, n=self.directions, seed=self.seed)
-        return Odds(explored(best, float(self.gamma or 0.0), eligible))
+            return View(features, means, features * state.variance[..., 0, None, :])
+        features = features[..., None, :]
+        return View(features, (state.mean * features).sum(axis=-1), features * state.variance)
 
     def update(self, state: ProbitState, decision: Decision, reward: Real) -> ProbitState:
         """Message passing for one reward, in place."""

@@ -5,8 +5,9 @@ from math import log
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, feel_good, in_order, instance, measure
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, in_order, instance, measure
 from oddsmith.lab.run import mean_and_error
+from oddsmith.policies.recipes import feel_good
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import band, panels, svg
 from oddsmith.worlds.adversarial import AdaptiveAdversary
@@ -25,7 +26,7 @@ def adversary(sizes: Sizes) -> Outcome:
     entries = {
         "Thompson sampling": (problem.policy(eta=1.0), None),
         "log, eta 1/2, gamma 0": (problem.policy(eta=0.5), still.bound),
-        "Feel-Good": (feel_good(problem.table, good), good.bound),
+        "Feel-Good": (feel_good(problem.policy().experts, n_arms=3, steps=steps), good.bound),
         f"log, eta 1/2, tuned gamma {gamma:.3f}": (problem.policy(eta=0.5, gamma=gamma), tuned.bound),
     }
     claims: list[Claim] = []

@@ -16,7 +16,6 @@ from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Table
-from oddsmith.theory.bounds import Bound
 from oddsmith.worlds.base import Noise, World
 from oddsmith.worlds.tables import TableWorld, random_table
 
@@ -27,7 +26,6 @@ __all__ = [
     "Sizes",
     "at_most",
     "between",
-    "feel_good",
     "gts",
     "in_order",
     "instance",
@@ -118,11 +116,6 @@ def gts(
     return GeneralizedThompsonSampling(
         experts, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
     )
-
-
-def feel_good(table: Array, bound: Bound, loss: str = "log") -> GeneralizedThompsonSampling:
-    """Feel-Good Thompson sampling with the settings of its bound, whose `gamma` is the optimism."""
-    return gts(table, loss, eta=float(bound.eta or 0.0), optimism=float(bound.gamma or 0.0))
 
 
 def measure(

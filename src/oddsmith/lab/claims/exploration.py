@@ -6,9 +6,11 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.arrays import Array
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, feel_good, gts, measure, shown
+from oddsmith.experts.tables import TableExperts
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, measure, shown
 from oddsmith.lab.claims.chain import INSTANCE, exact_error, exact_regret
 from oddsmith.lab.run import mean_and_error
+from oddsmith.policies.recipes import feel_good
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, svg
 from oddsmith.worlds.tables import TableWorld
@@ -45,8 +47,8 @@ def exploration(sizes: Sizes) -> Outcome:
             least = exact_error(loss, eta=eta, gamma=gamma, prior=prior, steps=_STEPS, runs=total.size)
             claims += _compared(f"{name}, prior {prior:g}", (exact[-1], least), total, gamma, prior)
         bound = theory.feelgood_bound("log", n_arms=2, steps=_STEPS, prior=prior)
-        good = feel_good(INSTANCE, bound)
-        run = measure(gts(INSTANCE, eta=good.eta, optimism=good.optimism, prior=belief), world, steps=_STEPS, runs=runs)
+        good = feel_good(TableExperts(INSTANCE), n_arms=2, steps=_STEPS, prior=belief)
+        run = measure(good, world, steps=_STEPS, runs=runs)
         claims.append(at_most(f"Feel-Good, gamma 0, prior {prior:g}", "Zhang 2022", run.total, bound.bound))
         panel.plot(horizons, 0.4 * horizons, color="grey", lw=1, ls=":", label="0.4 T: nothing is learnt")
         panel.set(xscale="log", yscale="log", xlabel="steps T", title=f"prior of the truth {prior:g}", ylim=(0.3, 2500))

@@ -15,14 +15,13 @@ from oddsmith.lab.claims.base import (
     Sizes,
     at_most,
     between,
-    feel_good,
     in_order,
     instance,
     measure,
 )
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.recipes import thompson_sampling
+from oddsmith.policies.recipes import feel_good, thompson_sampling
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
 from oddsmith.theory.bounds import Bound
@@ -31,39 +30,41 @@ __all__ = ["horizon"]
 
 
 class _Entry(NamedTuple):
-    """A policy for every horizon, and its bound (None where the theory has none)."""
+    """A bound for every horizon (None where the theory has none), and the policy for a horizon and its bound."""
 
     where: str
     bound: Callable[[int], Bound | None]
-    policy: Callable[[Instance, Bound | None], GeneralizedThompsonSampling]
+    policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
 
 
-def _tuned(loss: str, problem: Instance, bound: Any) -> GeneralizedThompsonSampling:
+def _tuned(problem: Instance, loss: str, _: int, bound: Any) -> GeneralizedThompsonSampling:
     return problem.policy(loss, eta=bound.eta, gamma=bound.gamma)
 
 
 def _entries(problem: Instance) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.prior}
-    beta = theory.beta(problem.table)
+    beta, experts = theory.beta(problem.table), problem.policy().experts
 
     def bound(loss: str, steps: int, constants: Any = "tight", beta: float | None = None) -> Bound:
         return theory.regret_bound(loss, steps=steps, constants=constants, beta=beta, **given)
 
     return {
         "square, paper's constants": _Entry(
-            "Corollary 1", lambda t: bound("square", t, constants="paper"), partial(_tuned, "square")
+            "Corollary 1", lambda t: bound("square", t, constants="paper"), partial(_tuned, problem, "square")
         ),
-        "square, tight constants": _Entry("Theorem 1", lambda t: bound("square", t), partial(_tuned, "square")),
+        "square, tight constants": _Entry(
+            "Theorem 1", lambda t: bound("square", t), partial(_tuned, problem, "square")
+        ),
         "log, paper's constants": _Entry(
-            "Corollary 1", lambda t: bound("log", t, constants="paper", beta=beta), partial(_tuned, "log")
+            "Corollary 1", lambda t: bound("log", t, constants="paper", beta=beta), partial(_tuned, problem, "log")
         ),
-        "log, tight constants": _Entry("Theorem 1", lambda t: bound("log", t), partial(_tuned, "log")),
+        "log, tight constants": _Entry("Theorem 1", lambda t: bound("log", t), partial(_tuned, problem, "log")),
         "Feel-Good": _Entry(
             "Zhang 2022",
             lambda t: theory.feelgood_bound("log", steps=t, **given),
-            lambda p, b: feel_good(p.table, b) if b else p.policy(),
+            lambda t, _: feel_good(experts, n_arms=problem.n_arms, steps=t),
         ),
-        "Thompson sampling": _Entry("Section 3", lambda _: None, lambda p, _: thompson_sampling(p.policy().experts)),
+        "Thompson sampling": _Entry("Section 3", lambda _: None, lambda _, __: thompson_sampling(experts)),
     }
 
 
@@ -77,7 +78,7 @@ def horizon(sizes: Sizes) -> Outcome:
     for steps in horizons:
         for name, entry in entries.items():
             bound = entry.bound(steps)
-            totals[name].append(measure(entry.policy(problem, bound), problem.world, steps=steps, runs=runs).total)
+            totals[name].append(measure(entry.policy(steps, bound), problem.world, steps=steps, runs=runs).total)
             bounds[name].append(bound.bound if bound else np.nan)
     claims = []
     for name, entry in entries.items():
