@@ -5,7 +5,8 @@
 Progressive error: each row is shown once, in an order that belongs to the shuffle; the error is the share of wrong
 answers. A finished cell (set, shuffle, configuration) is a line of the results file, under a hash of the data, the
 library's version (our source, for ours), the shuffle and the cap: run again, only what is missing is done. A cell that
-takes longer than --cell-seconds is a DNF and is charged the error of uniform play.
+takes longer than --cell-seconds is a DNF and is charged the error of uniform play; one that, after a fifth of that
+time, is on its way to more than twice of it is given up at once.
 """
 
 import argparse
@@ -84,8 +85,9 @@ def _played(player: Any, x: Any, y: Any, uniforms: list[float], cell: Cell) -> t
         if hasattr(player, "tell"):
             player.tell(int(y[t]))
         wrong += 1 - reward
-        if time.process_time() - start > cell.seconds:
-            return wrong, t + 1 if t + 1 < len(y) else t, time.process_time() - start
+        spent = time.process_time() - start
+        if spent > cell.seconds or (spent > cell.seconds / 5 and spent / (t + 1) * len(y) > 2 * cell.seconds):
+            return wrong, t + 1 if t + 1 < len(y) else t, spent
     return wrong, len(y), time.process_time() - start
 
 
@@ -112,8 +114,8 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     chosen = [c for c in contenders() if not arguments.only or any(word in " ".join(c) for word in arguments.only)]
     cells = {
         cell.key(hashes[path]): cell
-        for path in sets
         for shuffle in range(arguments.shuffles)
+        for path in sets
         for library, name in chosen
         for cell in [Cell(str(path), shuffle, arguments.cap, library, name, arguments.cell_seconds)]
     }

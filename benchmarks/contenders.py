@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 import oddsmith as od
-from oddsmith.experts.features import Fourier, Plain
-from oddsmith.experts.learners import BayesianLearners
+from oddsmith.experts.learners import LearningExperts
+from oddsmith.policies.auto import BUDGETS
 
 
 class Player(Protocol):
@@ -131,6 +131,25 @@ class ContextualBandits:
         self.known = True
 
 
+class BayesianBandits:
+    """Linear Thompson sampling and UCB (by 100 draws) of bayesianbandits: ridge 1, noise of this scale."""
+
+    def __init__(self, n_arms: int, dim: int, rule: str, scale: float, seed: int) -> None:
+        from bayesianbandits import Arm, ContextualAgent, NormalRegressor, ThompsonSampling, UpperConfidenceBound
+
+        learners = [NormalRegressor(alpha=scale**-2, beta=scale**-2) for _ in range(n_arms)]
+        policy = ThompsonSampling() if rule == "LinTS" else UpperConfidenceBound(0.84, samples=100)
+        self.model = ContextualAgent([Arm(k, learner=m) for k, m in enumerate(learners)], policy, random_seed=seed)
+        self.x = np.zeros((1, dim + 1))
+
+    def act(self, x: Any, uniform: float) -> int:
+        self.x = np.append(x / np.sqrt(len(x)), 1.0)[None]
+        return int(self.model.pull(self.x)[0])
+
+    def learn(self, reward: float) -> None:
+        self.model.update(self.x, np.array([reward]))
+
+
 class Supervised:
     """No bandit: logistic regression that is told every answer, a check of what the set allows (not ranked)."""
 
@@ -152,16 +171,26 @@ class Supervised:
         """It learns from `tell`."""
 
 
-def _learners(maps: tuple[Any, ...], n_arms: int, dim: int, seed: int) -> Ours:
-    bank = BayesianLearners(tuple(map(str, range(n_arms))), maps, (0.3,))
-    return Ours(od.GeneralizedThompsonSampling(bank, eta=1.0, gamma=0.005))
+def _auto(budget: str, n_arms: int, dim: int, seed: int) -> Ours:
+    return Ours(od.auto([str(k) for k in range(n_arms)], budget=budget))
+
+
+def _alone(learners: tuple[Any, ...], blend: bool, n_arms: int, dim: int, seed: int) -> Ours:
+    """One expert of `auto` by itself: a learner, or only the blend."""
+    bank = LearningExperts([str(k) for k in range(n_arms)], learners, blend=blend)
+    prior = np.eye(len(bank.names))[-1]
+    return Ours(od.GeneralizedThompsonSampling(bank, od.square_loss, eta=2.0, gamma=0.005, prior=prior))
 
 
 def ours() -> Iterator[Contender]:
-    """Our policies; each is given numbers as they are."""
-    curved = (Plain(), Fourier(128, 1.0), Fourier(128, 2.0))
-    yield Contender("learners", "oddsmith", partial(_learners, curved), standardised=False)
-    yield Contender("linear learner", "oddsmith", partial(_learners, (Plain(),)), standardised=False)
+    """Our policies, each given numbers as they are: auto, and each of its experts alone."""
+    for budget in ("normal", "small"):
+        name = "auto" if budget == "normal" else f"auto, {budget}"
+        yield Contender(name, "oddsmith", partial(_auto, budget), standardised=False)
+    learners = BUDGETS["normal"][0]
+    for learner in learners:
+        yield Contender(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), False), standardised=False)
+    yield Contender("alone: blend", "oddsmith", partial(_alone, learners, True), standardised=False)
 
 
 def _vowpal(options: str, n_arms: int, dim: int, seed: int) -> Vowpal:
@@ -180,6 +209,10 @@ def _river(n_arms: int, dim: int, seed: int) -> River:
     return River(n_arms, 1.0, seed)
 
 
+def _bayesianbandits(rule: str, scale: float, n_arms: int, dim: int, seed: int) -> BayesianBandits:
+    return BayesianBandits(n_arms, dim, rule, scale, seed)
+
+
 def _supervised(n_arms: int, dim: int, seed: int) -> Supervised:
     return Supervised(n_arms)
 
@@ -195,4 +228,8 @@ def peers() -> Iterator[Contender]:
         yield Contender(f"LinTS {alpha / 5:g}", "mabwiser", partial(_mabwiser, "LinTS", alpha / 5))
         yield Contender(f"LinUCB {alpha:g}", "contextualbandits", partial(_contextualbandits, alpha))
     yield Contender("LinUCB", "river", _river)
+    for scale in (0.2, 0.1):
+        yield Contender(f"LinTS {scale:g}", "bayesianbandits", partial(_bayesianbandits, "LinTS", scale))
+    for scale in (1.0, 0.5):
+        yield Contender(f"LinUCB {scale:g}", "bayesianbandits", partial(_bayesianbandits, "LinUCB", scale))
     yield Contender("told every answer", "scikit-learn", _supervised)

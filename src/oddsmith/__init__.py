@@ -26,18 +26,16 @@ from oddsmith.errors import (
     TooLarge,
 )
 from oddsmith.experts import (
-    BayesianLearners,
     Clipped,
     Cover,
     Experts,
-    Fourier,
     FunctionExperts,
     GivenExperts,
     Guarded,
+    LearningExperts,
     LinearExperts,
     ModelExperts,
     OnnxExperts,
-    Plain,
     Schema,
     TableExperts,
     ball_cover,
@@ -81,6 +79,7 @@ from oddsmith.policies import (
     thompson_sampling,
     tuned,
     uniform,
+    with_arms,
 )
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
@@ -91,7 +90,6 @@ __all__ = [
     "Agent",
     "AllExpertsRefuted",
     "BadFile",
-    "BayesianLearners",
     "BetaThompsonSampling",
     "Bounded",
     "CalibrationMonitor",
@@ -106,7 +104,6 @@ __all__ = [
     "Experts",
     "Explanation",
     "FastCB",
-    "Fourier",
     "FunctionExperts",
     "GLMUCB",
     "GeneralizedThompsonSampling",
@@ -115,6 +112,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "KLUCB",
+    "LearningExperts",
     "LinUCB",
     "LinearExperts",
     "LinearFamily",
@@ -135,7 +133,6 @@ __all__ = [
     "OrderMatters",
     "OutOfDomain",
     "ParticleThompsonSampling",
-    "Plain",
     "Policy",
     "PowerSchedule",
     "ProbitThompsonSampling",
@@ -172,4 +169,5 @@ __all__ = [
     "thompson_sampling",
     "tuned",
     "uniform",
+    "with_arms",
 ]

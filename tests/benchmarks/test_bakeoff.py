@@ -36,7 +36,7 @@ def test_cells_are_played_once(
     first = run(folder, monkeypatch, "--out", str(folder / "out"))
     assert len(first) == 2 * len(list(ours()))
     assert all(r["finished"] and 0 < r["error"] < 0.5 and r["steps"] == 80 for r in first)
-    assert "oddsmith: learners" in capsys.readouterr().out
+    assert "oddsmith: auto" in capsys.readouterr().out
     assert (folder / "out" / "bakeoff.png").exists()
     with (folder / "results.jsonl").open("a") as file:
         file.write('{"key": "cut o')  # a crash in the middle of a line

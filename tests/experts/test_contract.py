@@ -9,8 +9,8 @@ import pytest
 import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.experts import Experts
-from oddsmith.experts.features import Fourier, Plain
-from oddsmith.experts.learners import BayesianLearners
+from oddsmith.experts.features import Fourier
+from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
 
 
 class Fixed:
@@ -69,7 +69,7 @@ BANKS: dict[str, Callable[[], Experts]] = {
         od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")
     ),
     "learner": Averages,
-    "Bayesian learners": lambda: BayesianLearners(("a", "b", "c"), (Plain(), Fourier(8))),
+    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Logistic(Fourier(8)), Forest(4)), blend=True),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }
 CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))

@@ -3,11 +3,11 @@
 from oddsmith.experts.base import Experts
 from oddsmith.experts.clipped import Clipped
 from oddsmith.experts.covers import Cover, ball_cover, grid_cover
-from oddsmith.experts.features import FeatureMap, Fourier, Plain
+from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Products
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
 from oddsmith.experts.guarded import Guarded
-from oddsmith.experts.learners import BayesianLearners
+from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
@@ -16,19 +16,24 @@ from oddsmith.experts.stack import Stacked, stack
 from oddsmith.experts.tables import TableExperts
 
 __all__ = [
-    "BayesianLearners",
     "Clipped",
     "Cover",
     "Experts",
     "FeatureMap",
+    "Forest",
     "Fourier",
     "FunctionExperts",
     "GivenExperts",
     "Guarded",
+    "Joined",
+    "LearningExperts",
     "LinearExperts",
+    "Logistic",
     "ModelExperts",
     "OnnxExperts",
     "Plain",
+    "Products",
+    "Ridge",
     "Schema",
     "Stacked",
     "TableExperts",

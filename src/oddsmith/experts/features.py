@@ -1,19 +1,23 @@
-"""Feature maps of learners: standardised numbers as they are, and random Fourier features for curved worlds."""
+"""Feature maps of learners: numbers as they are, products of pairs, random Fourier features, several side by side."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, number
+from oddsmith.arrays import Array, Ints, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["FeatureMap", "Fourier", "Plain"]
+__all__ = ["FeatureMap", "Fourier", "Joined", "Plain", "Products"]
 
 
 class FeatureMap(Protocol):
-    """Features (…, size) of standardised numbers (…, d); no state of its own."""
+    """Features (…, size) of numbers (…, d) whose squares sum to about 1; no state of its own.
+
+    That sum is found from the data: the bank standardises by running moments and divides by the root of how many
+    columns vary. So one bandwidth fits whatever d and scale, and the features' squares sum to about 1 too.
+    """
 
     @property
     def name(self) -> str:
@@ -25,45 +29,103 @@ class FeatureMap(Protocol):
         ...
 
     def __call__(self, z: Array) -> Array:
-        """The features; their squared norm is about 2, whatever d."""
+        """The features."""
         ...
 
 
 @dataclass(frozen=True)
 class Plain:
-    """z/√d and a constant.
+    """The numbers themselves; more than `most` of them are folded into `most` places with random signs.
 
-    >>> Plain()(np.array([3.0, 4.0, 0.0, 0.0]))
-    array([1.5, 2. , 0. , 0. , 1. ])
+    >>> Plain()(np.array([0.6, 0.8]))
+    array([0.6, 0.8])
+    >>> Plain(most=2)(np.array([0.6, 0.8, 0.0, 0.1])).shape
+    (2,)
     """
 
-    name: str = "linear"
+    most: int = 1024
+
+    def __post_init__(self) -> None:
+        _check_count("most", self.most)
+
+    @property
+    def name(self) -> str:
+        return "linear"
 
     def size(self, dim: int) -> int:
-        return dim + 1
+        return min(dim, self.most)
+
+    @cached_property
+    def _drawn(self) -> dict[int, tuple[Ints, Array]]:
+        return {}
 
     def __call__(self, z: Array) -> Array:
-        return np.concatenate([z / np.sqrt(z.shape[-1]), np.ones((*z.shape[:-1], 1))], axis=-1)
+        dim = z.shape[-1]
+        if dim <= self.most:
+            return z
+        if dim not in self._drawn:
+            rng = np.random.default_rng([dim, self.most])
+            self._drawn[dim] = np.asarray(rng.integers(0, self.most, dim)), rng.choice([-1.0, 1.0], dim)
+        place, sign = self._drawn[dim]
+        folded: Array = np.zeros((*z.shape[:-1], self.most))
+        np.add.at(np.moveaxis(folded, -1, 0), place, np.moveaxis(z * sign, -1, 0))
+        return folded
+
+
+@dataclass(frozen=True)
+class Products:
+    """z_i z_j for pairs i ≤ j: all of them, or `most` drawn at random.
+
+    >>> Products()(np.array([0.6, 0.8]))
+    array([0.36, 0.48, 0.64])
+    """
+
+    most: int = 256
+
+    def __post_init__(self) -> None:
+        _check_count("most", self.most)
+
+    @property
+    def name(self) -> str:
+        return "products"
+
+    def size(self, dim: int) -> int:
+        return min(dim * (dim + 1) // 2, self.most)
+
+    @cached_property
+    def _drawn(self) -> dict[int, tuple[Any, Any]]:
+        return {}
+
+    def __call__(self, z: Array) -> Array:
+        dim = z.shape[-1]
+        if dim not in self._drawn:
+            rows, columns = self._drawn[dim] = np.triu_indices(dim)
+            if len(rows) > self.most:
+                kept = np.sort(np.random.default_rng([dim, self.most]).choice(len(rows), self.most, replace=False))
+                self._drawn[dim] = rows[kept], columns[kept]
+        rows, columns = self._drawn[dim]
+        products: Array = z[..., rows] * z[..., columns]
+        return products
 
 
 @dataclass(frozen=True)
 class Fourier:
-    """√(2/n) cos(W z + b) and a constant: ridge regression on them is kernel regression with a Gaussian kernel.
+    """cos(W z) and sin(W z) over √(n/2): ridge regression on them is kernel regression with a Gaussian kernel.
 
-    W is normal with standard deviation `scale`/√d: on standardised numbers, whose distances are about √(2d), that is
-    a bandwidth of √d/scale. The draws belong to `seed` and to d.
+    The n/2 directions are orthogonal as far as they can be (Yu et al. 2016), each as long as a normal vector of
+    standard deviation `scale`: inner products tend to exp(-scale² |z - z'|²/2). The draws belong to `seed` and to d.
 
-    >>> Fourier(4)(np.zeros(3)).shape
-    (5,)
+    >>> Fourier(4)(np.zeros(3))
+    array([0.70710678, 0.70710678, 0.        , 0.        ])
     """
 
     n: int = 128
-    scale: float = 1.0
+    scale: float = 1.25
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
-            raise InvalidInput(f"n must be a whole number of at least 1; got {self.n!r}")
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 2 or self.n % 2:
+            raise InvalidInput(f"n must be an even number of at least 2; got {self.n!r}")
         number("scale", self.scale, low=0, high=np.inf, open_low=True)
 
     @property
@@ -71,18 +133,61 @@ class Fourier:
         return f"fourier {self.scale:g}"
 
     def size(self, dim: int) -> int:
-        return self.n + 1
+        return self.n
 
     @cached_property
-    def _drawn(self) -> dict[int, tuple[Array, Array]]:
+    def _drawn(self) -> dict[int, Array]:
         return {}
 
     def __call__(self, z: Array) -> Array:
         dim = z.shape[-1]
         if dim not in self._drawn:
-            rng = np.random.default_rng([self.seed, dim, self.n])
-            directions = rng.standard_normal((dim, self.n)) * (self.scale / np.sqrt(dim))
-            self._drawn[dim] = directions, rng.uniform(0, 2 * np.pi, self.n)
-        directions, shift = self._drawn[dim]
-        waves = np.cos(z @ directions + shift) * np.sqrt(2 / self.n)
-        return np.concatenate([waves, np.ones((*z.shape[:-1], 1))], axis=-1)
+            self._drawn[dim] = self.scale * _orthogonal(
+                dim, self.n // 2, np.random.default_rng([self.seed, dim, self.n])
+            )
+        angles = z @ self._drawn[dim]
+        waves = np.empty((*angles.shape[:-1], self.n))
+        np.cos(angles, out=waves[..., : self.n // 2])
+        np.sin(angles, out=waves[..., self.n // 2 :])
+        waves *= np.sqrt(2 / self.n)
+        return waves
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several maps side by side: a sum of their kernels.
+
+    >>> Joined((Plain(), Products()))(np.array([0.6, 0.8]))
+    array([0.6 , 0.8 , 0.36, 0.48, 0.64])
+    """
+
+    maps: tuple[FeatureMap, ...]
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise InvalidInput("maps must not be empty; got none")
+
+    @property
+    def name(self) -> str:
+        return " + ".join(m.name for m in self.maps)
+
+    def size(self, dim: int) -> int:
+        return sum(m.size(dim) for m in self.maps)
+
+    def __call__(self, z: Array) -> Array:
+        return np.concatenate([m(z) for m in self.maps], axis=-1)
+
+
+def _orthogonal(dim: int, n: int, rng: np.random.Generator) -> Array:
+    """n directions (dim, n), orthogonal in blocks of dim, as long as normal vectors are."""
+    blocks: list[Array] = []
+    for start in range(0, n, dim):
+        width = min(dim, n - start)
+        directions, _ = np.linalg.qr(rng.standard_normal((dim, width)))
+        blocks.append(directions * np.sqrt(rng.chisquare(dim, width)))
+    return np.concatenate(blocks, axis=1)
+
+
+def _check_count(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{what} must be a whole number of at least 1; got {value!r}")

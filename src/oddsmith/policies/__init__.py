@@ -1,6 +1,6 @@
 """Policies turn a state and a context into odds."""
 
-from oddsmith.policies.auto import auto
+from oddsmith.policies.auto import auto, with_arms
 from oddsmith.policies.base import ExpertState
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounded import Bounded
@@ -73,4 +73,5 @@ __all__ = [
     "thompson_sampling",
     "tuned",
     "uniform",
+    "with_arms",
 ]

@@ -1,37 +1,52 @@
 """auto: a policy for people who bring no models; learners with different beliefs, weighed by GTS."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import check_names
-from oddsmith.experts.features import FeatureMap, Fourier, Plain
-from oddsmith.experts.learners import BayesianLearners
+from oddsmith.experts.features import Fourier, Joined, Plain
+from oddsmith.experts.learners import Forest, Learner, LearningExperts, Ridge
 from oddsmith.experts.schema import Schema
-from oddsmith.losses import log_loss
+from oddsmith.losses import square_loss
+from oddsmith.policies.base import ExpertState
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 
-__all__ = ["BUDGETS", "auto"]
+__all__ = ["BUDGETS", "auto", "with_arms"]
 
-BUDGETS: dict[str, tuple[FeatureMap, ...]] = {
-    "small": (Plain(), Fourier(32, 1.0)),
-    "normal": (Plain(), Fourier(128, 1.0), Fourier(128, 2.0)),
-    "large": (Plain(), Fourier(256, 0.5), Fourier(256, 1.0), Fourier(256, 2.0)),
+
+def _curved(n: int) -> Ridge:
+    return Ridge(Joined((Plain(), Fourier(n))))
+
+
+BUDGETS: dict[str, tuple[tuple[Learner, ...], tuple[float, ...]]] = {
+    "small": ((_curved(64),), (1.0,)),
+    "normal": ((_curved(128), Forest(16)), (0.5, 0.05, 0.45)),
+    "large": ((_curved(256), Forest(64)), (0.5, 0.05, 0.45)),
 }
+"""Learners of a budget, and the prior over them and their blend."""
 
 
 def auto(
-    arms: Sequence[str], *, schema: Schema | None = None, budget: str = "normal", gamma: float = 0.01
+    arms: Sequence[str],
+    *,
+    schema: Schema | None = None,
+    budget: str = "normal",
+    gamma: float = 0.005,
+    share: float = 0.0,
+    rows_per_arm: bool = False,
 ) -> GeneralizedThompsonSampling:
-    """GTS over online learners: a linear one, and some on random Fourier features, for contexts as they come.
+    """GTS over online learners: a smooth one, a forest, and the average of both, for contexts as they come.
 
     Contexts are arrays of numbers (any scale, NaN where missing), or dicts and rows of data frames through a `schema`
-    (without one, keys and words find a place by their hash). Log loss at eta 1: learners are scored on what they said
-    before they learn, so it is the Bayes mixture of their predictions that is weighed. `gamma` is a floor under the
-    odds, so that the log can always be evaluated. The prior gives the linear learner half of the mass.
-    A step costs O(Σ K D²) and as much memory for learners of D features and K arms: D is d + 1, and 32 to 256.
+    (without one, keys and words find a place by their hash); with `rows_per_arm`, a row of them for each arm. The
+    smooth learner is a regression for each arm on the numbers and on random Fourier features. Square loss at eta 2,
+    the largest at which it is mixable; learners are scored on what they said before they learn. `gamma` is a floor
+    under the odds, so that the log can always be evaluated; `share` lets the posterior follow a drifting world.
+    A step costs O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
@@ -43,8 +58,24 @@ def auto(
     if schema is not None and not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
     number("gamma", gamma, low=0, high=1)
-    maps = BUDGETS[budget]
-    prior = np.full(len(maps), 0.5 / (len(maps) - 1))
-    prior[0] = 0.5
-    bank = BayesianLearners(names, maps, (0.3,), schema=schema)
-    return GeneralizedThompsonSampling(bank, log_loss, eta=1.0, gamma=gamma, prior=prior)
+    learners, prior = BUDGETS[budget]
+    bank = LearningExperts(names, learners, blend=len(prior) > 1, schema=schema, rows_per_arm=rows_per_arm)
+    return GeneralizedThompsonSampling(
+        bank, square_loss, eta=2.0, gamma=gamma, prior=np.array(prior), share=share if len(prior) > 1 else 0.0
+    )
+
+
+def with_arms(
+    policy: GeneralizedThompsonSampling, state: ExpertState, arms: Sequence[str]
+) -> tuple[GeneralizedThompsonSampling, ExpertState]:
+    """The policy of `auto` and its state with further arms: what was learnt stays, of the new ones nothing is known.
+
+    >>> policy, state = with_arms(auto(["a", "b"]), auto(["a", "b"]).init(), ["a", "b", "c"])
+    >>> policy.odds(state, [1.0, 2.0]).propensities.round(3)
+    array([0.333, 0.333, 0.333])
+    """
+    bank = policy.experts
+    if not isinstance(bank, LearningExperts):
+        raise InvalidInput(f"policy must have LearningExperts to gain arms; got {type(bank).__name__}")
+    wider, known = bank.with_arms(state.experts, arms)
+    return replace(policy, experts=wider), state._replace(experts=known)

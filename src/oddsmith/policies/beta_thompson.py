@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oddsmith.arrays import Bools, number
+from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import explored
-from oddsmith.policies.best_arm import beta_best
 from oddsmith.policies.counts import CountState, OverArms, check_arms
 
 __all__ = ["BetaThompsonSampling"]

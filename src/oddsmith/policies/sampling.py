@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
+from oddsmith.best_arm import normal_best
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import explored
-from oddsmith.policies.best_arm import normal_best
 from oddsmith.policies.directions import check_directions, shared_best
 from oddsmith.policies.gaussian import GaussianState, OverFeatures, View
 

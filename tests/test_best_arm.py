@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import betaln, ndtr, ndtri
 
-from oddsmith.policies.best_arm import beta_best, normal_best
+from oddsmith.best_arm import beta_best, normal_best
 from oddsmith.policies.directions import directions, shared_best
 
 

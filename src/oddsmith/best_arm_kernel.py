@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from oddsmith.policies.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
+from oddsmith.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
 from oddsmith.vectormath import exp
 
 __all__ = ["best"]

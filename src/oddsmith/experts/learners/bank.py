@@ -1,0 +1,174 @@
+"""LearningExperts: learners as a bank of experts; contexts as they come, one voting rule, and a blend of them all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, check_range
+from oddsmith.decision import Context, Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.ballots import Ballots, Optimistic
+from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.learners.base import Belief, Learner, Seen
+from oddsmith.experts.learners.ridge import Ridge
+from oddsmith.experts.schema import Schema, numeric
+
+__all__ = ["LearnerState", "LearningExperts"]
+
+_VOTES = Optimistic()
+_FAR = 5.0  # standard deviations beyond which a number is cut: one wild value must not rule a regression
+
+
+class LearnerState(NamedTuple):
+    """How many contexts were learnt (…), running means and sums of squares (…, d), and each learner's own state.
+
+    Before the first reward, whose context says how many numbers there are, d is 0 and learners have no state.
+    """
+
+    seen: Array
+    mean: Array
+    squares: Array
+    learners: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LearningExperts(Experts):
+    """One expert for each learner and, with `blend`, one more: the average of what they believe.
+
+    Numbers are standardised by running moments, missing ones count as the mean. An expert predicts its mean, clipped
+    for the loss, and votes by the rule `ballots`; it is scored on what it said, then learns. With `rows_per_arm`,
+    contexts are (…, K, d), a row of numbers for each arm, and the learners are shared by all arms.
+
+    >>> bank = LearningExperts(("a", "b"))
+    >>> bank.predict(bank.init(), np.array([1.0, 2.0]))
+    array([[0.5, 0.5]])
+    """
+
+    arms: Sequence[str]
+    learners: tuple[Learner, ...] = (Ridge(),)
+    blend: bool = False
+    ballots: Ballots = _VOTES
+    schema: Schema | None = None
+    rows_per_arm: bool = False
+    clip: tuple[float, float] = (0.01, 0.99)
+
+    moves = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        check_names("names of learners", self.names)
+        check_range(*self.clip)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
+
+    def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
+        """Nothing is known, not even how many numbers a context has."""
+        none = np.zeros((*shape, 0))
+        return LearnerState(np.zeros(shape), none, none, tuple(self._started(shape, 0)))
+
+    def predict(self, state: LearnerState, context: Context) -> Array:
+        return self.advise(state, context)[0]
+
+    def advise(self, state: LearnerState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        """Clipped means, and votes; before the first reward everybody says 1/2."""
+        x = self._encoded(context, state)
+        lead = x.shape[:-2] if self.rows_per_arm else x.shape[:-1]
+        if state.mean.shape[-1] == 0:
+            mean, sd = np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1)
+        else:
+            mean, sd = self._believed(state, x)
+        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
+
+    def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
+        """The moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
+        arms, x = np.asarray(decision.number, dtype=np.int64), self._encoded(decision.context, state)
+        if self.rows_per_arm:
+            x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
+        if arms.shape != state.seen.shape or x.shape[:-1] != arms.shape:
+            raise InvalidInput(f"decision must have the state's batch axes {state.seen.shape}; got {arms.shape}")
+        rewards = np.broadcast_to(np.asarray(reward, dtype=np.float64), arms.shape)
+        if state.mean.shape[-1] == 0:
+            zeros = np.zeros(x.shape)
+            state = LearnerState(state.seen, zeros, zeros.copy(), tuple(self._started(arms.shape, x.shape[-1])))
+        state = _with_moments(state, x)
+        seen = _standardised(state, x)
+        known = np.zeros_like(arms) if self.rows_per_arm else arms
+        learnt = (
+            learner.learn(own, seen, known, rewards) for learner, own in zip(self.learners, state.learners, strict=True)
+        )
+        return state._replace(learners=tuple(learnt))
+
+    def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
+        """The bank and its state with further arms, of which nothing is known; the first ones must be the old ones.
+
+        >>> bank = LearningExperts(("a", "b"))
+        >>> wider, _ = bank.with_arms(bank.init(), ["a", "b", "c"])
+        >>> wider.arms
+        ('a', 'b', 'c')
+        """
+        names = check_names("arms", arms)
+        if names[: len(self.arms)] != tuple(self.arms):
+            raise InvalidInput(f"arms must begin with {list(self.arms)}; got {list(names)}")
+        bank = replace(self, arms=names)
+        if self.rows_per_arm:
+            return bank, state
+        wider = (learner.widen(own, len(names)) for learner, own in zip(self.learners, state.learners, strict=True))
+        return bank, state._replace(learners=tuple(wider))
+
+    def _started(self, shape: tuple[int, ...], dim: int) -> list[Any]:
+        n = 1 if self.rows_per_arm else len(self.arms)
+        return [learner.start(shape, n, dim) for learner in self.learners]
+
+    def _believed(self, state: LearnerState, x: Array) -> Belief:
+        """All experts' means and standard deviations (…, N, K)."""
+        if self.rows_per_arm:  # arms in front, as one more batch axis of a problem with one arm
+            x = np.moveaxis(x, -2, 0)
+        seen = _standardised(state, x)
+        said = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
+        if self.rows_per_arm:
+            said = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in said]
+        if self.blend:
+            said.append(Belief(*(sum(parts) / len(said) for parts in zip(*said, strict=True))))
+        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*said, strict=True)))
+
+    def _encoded(self, context: Context, state: LearnerState) -> Array:
+        """The context as numbers (…, d), of the width that the first one had."""
+        x = _numbers(context, self.schema, state.mean.shape[-1] or None)
+        if self.rows_per_arm and x.shape[-2:-1] != (len(self.arms),):
+            raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got shape {x.shape}")
+        return x
+
+
+def _numbers(context: Context, schema: Schema | None, known: int | None) -> Array:
+    """Arrays as they are, everything else through a schema; without one, by hashes."""
+    if schema is None and not isinstance(context, np.ndarray):
+        numbers = isinstance(context, list | tuple) and bool(context) and not isinstance(context[0], dict)
+        schema = None if numbers else Schema()
+    if schema is not None:
+        return schema.encode(context)
+    try:
+        return numeric(np.asarray(context), known)
+    except ValueError as error:
+        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
+
+
+def _with_moments(state: LearnerState, x: Array) -> LearnerState:
+    """Count, means and sums of squares with one more context (Welford); missing numbers change nothing."""
+    count, missing = state.seen + 1, np.isnan(x)
+    shift = np.where(missing, 0.0, x - state.mean)
+    mean = state.mean + shift / count[..., None]
+    squares = state.squares + shift * np.where(missing, 0.0, x - mean)
+    return state._replace(seen=count, mean=mean, squares=squares)
+
+
+def _standardised(state: LearnerState, x: Array) -> Seen:
+    """(x - mean) / sd, cut at five, over the root of how many columns vary: squares that sum to about 1."""
+    sd = np.sqrt(state.squares / np.maximum(state.seen, 1.0)[..., None])
+    live = sd > 0
+    scale = np.sqrt(np.maximum(live.sum(axis=-1, keepdims=True), 1))
+    z = (x - state.mean) / np.where(live, sd, 1.0)
+    return Seen(x, np.clip(np.where(np.isnan(z), 0.0, z), -_FAR, _FAR) / scale)

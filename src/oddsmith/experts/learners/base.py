@@ -1,0 +1,49 @@
+"""The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
+
+from typing import Any, NamedTuple, Protocol
+
+from oddsmith.arrays import Array, Ints
+
+__all__ = ["Belief", "Learner", "Seen"]
+
+
+class Seen(NamedTuple):
+    """A context as learners see it: numbers as they came (NaN: missing), and standardised (missing: 0), both (…, d).
+
+    The squares of the standardised ones sum to about 1, whatever d.
+    """
+
+    x: Array
+    z: Array
+
+
+class Belief(NamedTuple):
+    """Mean reward of every arm and how unsure of it one is, both (…, K)."""
+
+    mean: Array
+    sd: Array
+
+
+class Learner(Protocol):
+    """No state of its own: `start` makes it, a tuple of arrays with leading batch axes; `learn` may write in place."""
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        ...
+
+    def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> Any:
+        """The state before any reward, for contexts of `dim` numbers."""
+        ...
+
+    def believe(self, state: Any, seen: Seen) -> Belief:
+        """What is believed of every arm; leading axes of the context broadcast against those of the state."""
+        ...
+
+    def learn(self, state: Any, seen: Seen, arms: Ints, rewards: Array) -> Any:
+        """The state after one reward in each place of the batch; it must not raise."""
+        ...
+
+    def widen(self, state: Any, n_arms: int) -> Any:
+        """The state with further arms, of which nothing is known."""
+        ...
