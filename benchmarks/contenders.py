@@ -175,7 +175,7 @@ def _auto(budget: str, n_arms: int, dim: int, seed: int) -> Ours:
     return Ours(od.auto([str(k) for k in range(n_arms)], budget=budget))
 
 
-def _alone(learners: tuple[Any, ...], blend: bool, n_arms: int, dim: int, seed: int) -> Ours:
+def _alone(learners: tuple[Any, ...], blend: int, n_arms: int, dim: int, seed: int) -> Ours:
     """One expert of `auto` by itself: a learner, or only the blend."""
     bank = LearningExperts([str(k) for k in range(n_arms)], learners, blend=blend)
     prior = np.eye(len(bank.names))[-1]
@@ -187,10 +187,10 @@ def ours() -> Iterator[Contender]:
     for budget in ("normal", "small"):
         name = "auto" if budget == "normal" else f"auto, {budget}"
         yield Contender(name, "oddsmith", partial(_auto, budget), standardised=False)
-    learners = BUDGETS["normal"][0]
+    learners = BUDGETS["normal"]
     for learner in learners:
-        yield Contender(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), False), standardised=False)
-    yield Contender("alone: blend", "oddsmith", partial(_alone, learners, True), standardised=False)
+        yield Contender(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), 0), standardised=False)
+    yield Contender("alone: blend", "oddsmith", partial(_alone, learners, len(learners)), standardised=False)
 
 
 def _vowpal(options: str, n_arms: int, dim: int, seed: int) -> Vowpal:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import algorithms, growth, imports, simulation, step
+from benchmarks import algorithms, growth, imports, learners, simulation, step
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
@@ -16,6 +16,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "growth": lambda: growth.report(HERE / "figures"),
     "simulation": lambda: simulation.report(HERE / "figures"),
     "algorithms": algorithms.report,
+    "learners": lambda: learners.report(HERE / "figures"),
     "imports": imports.report,
 }
 

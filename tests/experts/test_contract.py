@@ -69,7 +69,7 @@ BANKS: dict[str, Callable[[], Experts]] = {
         od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")
     ),
     "learner": Averages,
-    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Logistic(Fourier(8)), Forest(4)), blend=True),
+    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Logistic(Fourier(8)), Forest(4)), blend=3),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }
 CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))

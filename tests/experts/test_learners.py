@@ -17,7 +17,7 @@ from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge, 
 from oddsmith.experts.schema import Schema
 
 ARMS = ("a", "b", "c")
-BANK = LearningExperts(ARMS, (Ridge(), Ridge(Joined((Plain(), Fourier(16))), 2.0), Forest(4)), blend=True)
+BANK = LearningExperts(ARMS, (Ridge(), Ridge(Joined((Plain(), Fourier(16))), 2.0), Forest(4)), blend=3)
 
 
 def learnt(bank: Any, x: Any, arms: Any, rewards: Any) -> Any:
@@ -171,7 +171,7 @@ def test_arms_that_come_later_change_nothing_for_the_others() -> None:
 def test_runs_side_by_side_are_runs_alone(rows_per_arm: bool) -> None:
     """A state with a batch axis, refits included."""
     rng = np.random.default_rng(6)
-    bank = LearningExperts(ARMS, (Ridge(), Logistic(), Forest(3)), blend=True, rows_per_arm=rows_per_arm)
+    bank = LearningExperts(ARMS, (Ridge(), Logistic(), Forest(3)), blend=3, rows_per_arm=rows_per_arm)
     x = rng.normal(size=(40, 2, 3, 4) if rows_per_arm else (40, 2, 4))
     arms, rewards = rng.integers(0, 3, (40, 2)), rng.random((40, 2))
     together, alone = bank.init((2,)), [bank.init(), bank.init()]

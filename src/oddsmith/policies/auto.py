@@ -22,12 +22,13 @@ def _curved(n: int) -> Ridge:
     return Ridge(Joined((Plain(), Fourier(n))))
 
 
-BUDGETS: dict[str, tuple[tuple[Learner, ...], tuple[float, ...]]] = {
-    "small": ((_curved(64),), (1.0,)),
-    "normal": ((_curved(128), Forest(16)), (0.5, 0.05, 0.45)),
-    "large": ((_curved(256), Forest(64)), (0.5, 0.05, 0.45)),
+BUDGETS: dict[str, tuple[Learner, ...]] = {
+    "small": (_curved(64),),
+    "normal": (_curved(128), Forest(16)),
+    "large": (_curved(256), Forest(64)),
 }
-"""Learners of a budget, and the prior over them and their blend."""
+_RECENT = Forest(16, window=256)
+_PRIOR = {1: (1.0,), 2: (0.5, 0.05, 0.45)}  # over a budget's learners and their blend
 
 
 def auto(
@@ -45,8 +46,9 @@ def auto(
     (without one, keys and words find a place by their hash); with `rows_per_arm`, a row of them for each arm. The
     smooth learner is a regression for each arm on the numbers and on random Fourier features. Square loss at eta 2,
     the largest at which it is mixable; learners are scored on what they said before they learn. `gamma` is a floor
-    under the odds, so that the log can always be evaluated; `share` lets the posterior follow a drifting world.
-    A step costs O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
+    under the odds, so that the log can always be evaluated. For worlds that drift, `share` (0.001, say) mixes the prior
+    back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
+    O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
@@ -58,11 +60,12 @@ def auto(
     if schema is not None and not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
     number("gamma", gamma, low=0, high=1)
-    learners, prior = BUDGETS[budget]
-    bank = LearningExperts(names, learners, blend=len(prior) > 1, schema=schema, rows_per_arm=rows_per_arm)
-    return GeneralizedThompsonSampling(
-        bank, square_loss, eta=2.0, gamma=gamma, prior=np.array(prior), share=share if len(prior) > 1 else 0.0
-    )
+    learners = BUDGETS[budget]
+    blend, prior = len(learners) if len(learners) > 1 else 0, np.array(_PRIOR[len(learners)])
+    if share:
+        learners, prior = (*learners, _RECENT), 0.95 * np.insert(prior, len(learners), 0.05 / 0.95)
+    bank = LearningExperts(names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm)
+    return GeneralizedThompsonSampling(bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share)
 
 
 def with_arms(

@@ -35,7 +35,7 @@ class LearnerState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearningExperts(Experts):
-    """One expert for each learner and, with `blend`, one more: the average of what they believe.
+    """One expert for each learner and, with `blend`, one more: the average of what the first `blend` ones believe.
 
     Numbers are standardised by running moments, missing ones count as the mean. An expert predicts its mean, clipped
     for the loss, and votes by the rule `ballots`; it is scored on what it said, then learns. With `rows_per_arm`,
@@ -48,7 +48,7 @@ class LearningExperts(Experts):
 
     arms: Sequence[str]
     learners: tuple[Learner, ...] = (Ridge(),)
-    blend: bool = False
+    blend: int = 0
     ballots: Ballots = _VOTES
     schema: Schema | None = None
     rows_per_arm: bool = False
@@ -59,6 +59,10 @@ class LearningExperts(Experts):
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_names("arms", self.arms))
         check_names("names of learners", self.names)
+        if isinstance(self.blend, float) or not 0 <= self.blend <= len(self.learners):
+            raise InvalidInput(
+                f"blend must be how many learners to average, at most {len(self.learners)}; got {self.blend!r}"
+            )
         check_range(*self.clip)
 
     @property
@@ -132,7 +136,8 @@ class LearningExperts(Experts):
         if self.rows_per_arm:
             said = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in said]
         if self.blend:
-            said.append(Belief(*(sum(parts) / len(said) for parts in zip(*said, strict=True))))
+            few = said[: self.blend]
+            said.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
         return Belief(*(np.stack(parts, axis=-2) for parts in zip(*said, strict=True)))
 
     def _encoded(self, context: Context, state: LearnerState) -> Array:

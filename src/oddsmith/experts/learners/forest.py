@@ -56,7 +56,8 @@ class Forest:
 
     @property
     def name(self) -> str:
-        return f"forest of {self.trees}"
+        recent = "" if self.window == Forest.window else f" on {self.window} rows"
+        return f"forest of {self.trees}{recent}"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> ForestState:
         trees: Any = (np.broadcast_to(p, (*shape, *p.shape)).copy() for p in stumps(self.trees, n_arms))
