@@ -28,6 +28,7 @@ from oddsmith.errors import (
 from oddsmith.experts import (
     Clipped,
     Cover,
+    Encoded,
     Experts,
     FunctionExperts,
     GivenExperts,
@@ -81,6 +82,7 @@ from oddsmith.policies import (
     uniform,
     with_arms,
 )
+from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
 
@@ -99,6 +101,7 @@ __all__ = [
     "Decision",
     "EXP4",
     "EXP4P",
+    "Encoded",
     "EpochGreedy",
     "ExpertFailed",
     "Experts",
@@ -134,6 +137,7 @@ __all__ = [
     "OutOfDomain",
     "ParticleThompsonSampling",
     "Policy",
+    "PolicyFile",
     "PowerSchedule",
     "ProbitThompsonSampling",
     "RegressorElimination",
@@ -161,6 +165,7 @@ __all__ = [
     "linear_class",
     "log_loss",
     "logistic_class",
+    "read_policy",
     "scaled",
     "square_loss",
     "squarecb",

@@ -4,14 +4,15 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oddsmith.arrays import Array, finite, number
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import InvalidInput, OddsmithError
 
 __all__ = ["Keys", "read_toml"]
 
 _REQUIRED: Any = object()
+_Error = TypeVar("_Error", bound=OddsmithError)
 
 
 def read_toml(path: Path) -> "Keys":
@@ -98,8 +99,10 @@ class Keys:
                 allowed = ", ".join(dict.fromkeys(self._asked))
                 raise InvalidInput(f"{self.named(name)} is not a key; {meant}Allowed: {allowed}")
 
-    def blame(self, error: InvalidInput) -> InvalidInput:
+    def blame(self, error: _Error) -> _Error:
         """The same error, said of this table: "prior must …" becomes "policies.mine.prior must …"."""
+        if not self._path or str(error).startswith((f"{self._path}.", f"{self._path}: ")):
+            return error
         first = str(error).split(" ", 1)[0].rstrip(":")
         joint = "." if first in self.values else ": "
-        return InvalidInput(f"{self._path}{joint}{error}")
+        return type(error)(f"{self._path}{joint}{error}")

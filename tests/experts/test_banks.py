@@ -197,3 +197,34 @@ def test_table_experts_take_indices_of_any_shape(any_kernels: str) -> None:
     np.testing.assert_array_equal(bank.predict((), 4), table[4])
     index = RNG.integers(0, 6, (5, 7))
     np.testing.assert_array_equal(bank.predict((), index), table[index])
+
+
+def test_linear_experts_know_their_arms(any_kernels: str) -> None:
+    bank = od.LinearExperts(RNG.normal(size=(5, 4)), arms=("a", "b"))
+    assert bank.arms == ("a", "b")
+    assert bank.predict((), np.zeros((2, 4))).shape == (5, 2)
+    with pytest.raises(od.InvalidInput, match="context must have a row for each of the 2 arms; got"):
+        bank.predict((), np.zeros((3, 4)))
+    with pytest.raises(od.InvalidInput, match="weights must be for the 2 arms; got shape"):
+        od.LinearExperts(RNG.normal(size=(5, 3, 4)), arms=("a", "b"))
+    all_asleep = od.Guarded(bank).predict((), "no numbers")  # the guard knows how many arms there are
+    assert all_asleep.shape == (5, 2)
+    assert np.isnan(all_asleep).all()
+
+
+def test_encoded_experts_read_the_numbers_of_the_schema() -> None:
+    schema = od.Schema(numbers=("age",), categories=("city",), buckets=3)
+    inner = od.LinearExperts(RNG.normal(size=(2, 3, 4)))
+    rows = [{"age": 0.3, "city": "Rome"}, {"age": -1, "city": "Oslo", "more": 2}]
+    bank = od.Encoded(inner, schema)
+    np.testing.assert_array_equal(bank.predict((), rows), inner.predict((), schema.encode(rows)))
+    learner = od.Encoded(od.LearningExperts(("a", "b")), schema)
+    policy, plain = (od.GeneralizedThompsonSampling(b, gamma=0.5) for b in (learner, learner.experts))
+    raw, state = policy.init(), plain.init()
+    for row in rows:
+        decision = od.decide(policy, raw, row, 0.3)
+        raw = policy.update(raw, decision, 1.0)
+        state = plain.update(state, decision._replace(context=schema.encode(row)), 1.0)
+    np.testing.assert_array_equal(policy.odds(raw, rows[0]).advice, plain.odds(state, schema.encode(rows[0])).advice)
+    with pytest.raises(od.InvalidInput, match="schema must be a Schema; got dict"):
+        od.Encoded(inner, {})  # type: ignore[arg-type]

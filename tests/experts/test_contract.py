@@ -55,12 +55,15 @@ def constant(context: Any) -> list[float]:
 
 
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 3, 4))
+SCHEMA = od.Schema(numbers=("w", "x", "y", "z"))
 BANKS: dict[str, Callable[[], Experts]] = {
     "functions": lambda: od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c")),
     "models": lambda: od.ModelExperts({"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c"), version="1"),
     "linear per arm": lambda: od.LinearExperts(WEIGHTS),
     "probit per arm": lambda: od.LinearExperts(WEIGHTS, link="probit"),
     "clipped": lambda: od.Clipped(od.LinearExperts(3 * WEIGHTS), 0.1, 0.9),
+    "encoded": lambda: od.Encoded(od.LinearExperts(WEIGHTS), SCHEMA),
+    "encoded learner": lambda: od.Encoded(Averages(), SCHEMA),
     "guarded": lambda: od.Guarded(od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c"))),
     "guarded with budget": lambda: od.Guarded(
         od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"), budget=5.0

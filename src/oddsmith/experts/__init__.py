@@ -3,6 +3,7 @@
 from oddsmith.experts.base import Experts
 from oddsmith.experts.clipped import Clipped
 from oddsmith.experts.covers import Cover, ball_cover, grid_cover
+from oddsmith.experts.encoded import Encoded
 from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Products
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
@@ -18,6 +19,7 @@ from oddsmith.experts.tables import TableExperts
 __all__ = [
     "Clipped",
     "Cover",
+    "Encoded",
     "Experts",
     "FeatureMap",
     "Forest",

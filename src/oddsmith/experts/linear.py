@@ -24,7 +24,8 @@ class LinearExperts(Experts):
 
     `weights` (N, d), or a `Cover` (expert i is its point i): the context is the features of every arm, (…, K, d).
     `weights` (N, K, d): the context is (…, d), and every arm has weights of its own.
-    NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions.
+    NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions. `arms` names the
+    arms, where you know them; then weights and contexts for another number of arms are refused.
 
     >>> bank = LinearExperts(np.array([[1.0, 0.0], [0.0, 2.0]]), link="identity")
     >>> bank.predict((), np.array([[0.1, 0.2], [0.3, 0.1]]))
@@ -35,6 +36,7 @@ class LinearExperts(Experts):
     weights: Any
     link: Link = "logistic"
     names: Sequence[str] = ()
+    arms: Sequence[str] | None = None
     _columns: Array = field(init=False, repr=False)
     _one_call: bool = field(init=False, repr=False)
 
@@ -50,6 +52,10 @@ class LinearExperts(Experts):
         n = len(checked)
         object.__setattr__(self, "weights", checked)
         object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
+        if self.arms is not None:
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+            if checked.ndim == 3 and checked.shape[1] != len(self.arms):
+                raise InvalidInput(f"weights must be for the {len(self.arms)} arms; got shape {checked.shape}")
         # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights per arm
         columns = checked.T if checked.ndim == 2 else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
         object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
@@ -84,6 +90,8 @@ class LinearExperts(Experts):
         if features.shape[-1:] != columns.shape[:1] or (features.ndim < 2 and self.weights.ndim == 2):
             allowed = f"(…, K, {len(columns)})" if self.weights.ndim == 2 else f"(…, {len(columns)})"
             raise InvalidInput(f"context must have shape {allowed}; got {features.shape}")
+        if self.arms is not None and self.weights.ndim == 2 and features.shape[-2] != len(self.arms):
+            raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got {features.shape}")
         return features
 
     def _asked(self, context: Context) -> Array:

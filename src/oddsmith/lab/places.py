@@ -40,7 +40,7 @@ def place(keys: Keys) -> Place:
     try:
         found = _KINDS[kind](keys)
     except InvalidInput as error:
-        raise error if str(error).startswith(keys.named("")) else keys.blame(error) from error
+        raise keys.blame(error) from error
     keys.close()
     return found
 

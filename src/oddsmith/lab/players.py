@@ -17,8 +17,8 @@ from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.kl_ucb import KLUCB
-from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policies.ucb1 import UCB1
+from oddsmith.policy_file import read_gamma
 
 __all__ = ["KINDS", "Seat", "player"]
 
@@ -37,7 +37,7 @@ def player(keys: Keys, seat: Seat) -> Policy:
     try:
         found = KINDS[kind](keys, seat)
     except InvalidInput as error:
-        raise error if str(error).startswith(keys.named("")) else keys.blame(error) from error
+        raise keys.blame(error) from error
     keys.close()
     return found
 
@@ -46,22 +46,11 @@ def _gts(keys: Keys, seat: Seat) -> Policy:
     defaults = {"eta": 0.5, "optimism": 0.0, "share": 0.0, "discount": 1.0}
     rest: Any = {name: keys.get(name, default) for name, default in defaults.items()}
     prior = keys.get("prior", None)
-    return GeneralizedThompsonSampling(seat.experts, _loss(keys), gamma=_gamma(keys), prior=prior, **rest)
+    return GeneralizedThompsonSampling(seat.experts, _loss(keys), gamma=read_gamma(keys, 0.0), prior=prior, **rest)
 
 
 def _loss(keys: Keys) -> Any:
     return LOSSES[keys.text("loss", "log", choices=LOSSES)]
-
-
-def _gamma(keys: Keys) -> Any:
-    """A number, or { scale = …, power = … } for min(1, scale · step^-power)."""
-    value = keys.get("gamma", 0.0)
-    if not isinstance(value, dict):
-        return value
-    table = keys.table("gamma")
-    schedule = PowerSchedule(table.number("scale", low=0, high=1e9), table.number("power", 1 / 3, low=0, high=10))
-    table.close()
-    return schedule
 
 
 def _epsilon_greedy(keys: Keys, seat: Seat) -> Policy:

@@ -1,0 +1,51 @@
+"""Encoded: experts that read numbers, asked with raw contexts through a schema."""
+
+from dataclasses import dataclass
+
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, Poll, Wrapper, check_bank
+from oddsmith.experts.schema import Schema
+
+__all__ = ["Encoded"]
+
+
+@dataclass(frozen=True)
+class Encoded(Wrapper):
+    """`experts` that are asked about `schema.encode(context)`: dicts and rows of data frames become their numbers.
+
+    >>> import numpy as np
+    >>> from oddsmith.experts.linear import LinearExperts
+    >>> bank = LinearExperts(np.array([[[0.1], [0.2]]]), link="identity")
+    >>> Encoded(bank, Schema(numbers=("visits",))).predict((), {"visits": 3, "page": "home"})
+    array([[0.3, 0.6]])
+    """
+
+    experts: Experts
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
+        if not isinstance(self.schema, Schema):
+            raise InvalidInput(f"schema must be a Schema; got {type(self.schema).__name__}")
+
+    def split(self) -> tuple[Experts, ...]:
+        """One bank for each part of the bank inside, so that a guard can tell them apart."""
+        parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
+        return tuple(Encoded(part, self.schema) for part in parts)
+
+    def predict(self, state: State, context: Context) -> Array:
+        return self.experts.predict(state, self.schema.encode(context))
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        return self.experts.advise(state, self.schema.encode(context), eligible)
+
+    def poll(
+        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Poll:
+        """The poll of the bank inside, which may be a fast one."""
+        return self.experts.poll(state, self.schema.encode(context), log_weights, gamma, eligible)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.experts.update(state, decision._replace(context=self.schema.encode(decision.context)), reward)
