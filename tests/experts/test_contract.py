@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 import oddsmith as od
 from oddsmith.decision import Decision
@@ -73,9 +74,19 @@ BANKS: dict[str, Callable[[], Experts]] = {
     ),
     "learner": Averages,
     "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Logistic(Fourier(8)), Forest(4)), blend=3),
+    "refitted": lambda: od.RefittedExperts(("a", "b", "c"), {"tree": DecisionTreeRegressor(max_depth=3)}, first=8),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }
 CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))
+
+
+def learnt(bank: Experts) -> Any:
+    """A state after a dozen rewards."""
+    state = bank.init()
+    for t in range(12):
+        decision = Decision(t + 1, CONTEXTS[t % 6], None, t % 3, np.full(3, 1 / 3), np.full(len(bank.names), 0.5))
+        state = bank.update(state, decision, (t % 4) / 3)
+    return state
 
 
 @pytest.mark.parametrize("name", BANKS)
@@ -83,37 +94,42 @@ class TestContract:
     def test_shapes_and_names(self, name: str, any_kernels: str) -> None:
         bank = BANKS[name]()
         assert len(set(bank.names)) == len(bank.names)
-        predictions = bank.predict(bank.init(), CONTEXTS[0])
-        assert predictions.shape == (len(bank.names), 3)
+        for state in (bank.init(), learnt(bank)):
+            assert bank.predict(state, CONTEXTS[0]).shape == (len(bank.names), 3)
         assert bank.arms is None or len(bank.arms) == 3
 
     def test_a_batch_is_its_rows(self, name: str, any_kernels: str) -> None:
         bank = BANKS[name]()
-        together, ballots = bank.advise(bank.init(), CONTEXTS)
-        assert together.shape == (6, len(bank.names), 3)
-        for row, context in enumerate(CONTEXTS):
-            alone, votes = bank.advise(bank.init(), context)
-            np.testing.assert_allclose(together[row], alone, atol=1e-14)
-            np.testing.assert_allclose(ballots[row], votes, atol=1e-14)
+        for state in (bank.init(), learnt(bank)):
+            together, ballots = bank.advise(state, CONTEXTS)
+            assert together.shape == (6, len(bank.names), 3)
+            for row, context in enumerate(CONTEXTS):
+                alone, votes = bank.advise(state, context)
+                np.testing.assert_allclose(together[row], alone, atol=1e-14)
+                np.testing.assert_allclose(ballots[row], votes, atol=1e-14)
 
     def test_ballots_are_distributions_over_eligible_arms(self, name: str, any_kernels: str) -> None:
         bank = BANKS[name]()
         eligible = np.array([True, False, True])
-        _, ballots = bank.advise(bank.init(), CONTEXTS, eligible)
-        np.testing.assert_allclose(ballots.sum(axis=-1), 1)
-        assert (ballots[..., 1] == 0).all()
+        for state in (bank.init(), learnt(bank)):
+            predictions, ballots = bank.advise(state, CONTEXTS, eligible)
+            awake = ~np.isnan(predictions).all(axis=-1)
+            np.testing.assert_allclose(ballots.sum(axis=-1), awake)
+            assert (ballots[..., 1] == 0).all()
+        assert awake.all()
 
     def test_poll_is_advise_and_mix(self, name: str, any_kernels: str) -> None:
         from oddsmith.weights import mix
 
         bank = BANKS[name]()
         log_weights = -np.random.default_rng(2).random(len(bank.names))
-        for eligible in (None, np.array([True, False, True])):
-            predictions, ballots = bank.advise(bank.init(), CONTEXTS[0], eligible)
-            polled, odds, drawn_with = bank.poll(bank.init(), CONTEXTS[0], log_weights, 0.1, eligible)
-            np.testing.assert_allclose(polled, predictions, atol=1e-14)
-            np.testing.assert_allclose(odds, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
-            assert drawn_with is None
+        for state in (bank.init(), learnt(bank)):
+            for eligible in (None, np.array([True, False, True])):
+                predictions, ballots = bank.advise(state, CONTEXTS[0], eligible)
+                polled, odds, drawn_with = bank.poll(state, CONTEXTS[0], log_weights, 0.1, eligible)
+                np.testing.assert_allclose(polled, predictions, atol=1e-14)
+                np.testing.assert_allclose(odds, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
+                assert (drawn_with is None) == (not np.isnan(predictions).any())
 
     def test_through_an_agent_and_back(self, name: str, any_kernels: str, tmp_path: Any) -> None:
         policy = od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1)

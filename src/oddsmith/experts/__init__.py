@@ -12,6 +12,7 @@ from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
+from oddsmith.experts.refitted import RefittedExperts
 from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import Stacked, stack
 from oddsmith.experts.tables import TableExperts
@@ -35,6 +36,7 @@ __all__ = [
     "OnnxExperts",
     "Plain",
     "Products",
+    "RefittedExperts",
     "Ridge",
     "Schema",
     "Stacked",

@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Schema", "numeric"]
+__all__ = ["Schema", "as_numbers", "numeric"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 
@@ -141,6 +141,24 @@ def numeric(context: Any, width: int | None) -> Array:
     with np.errstate(invalid="ignore"):
         encoded: Array = np.where(np.abs(numbers) < _HUGE, numbers, np.nan)
     return encoded
+
+
+def as_numbers(context: Any, schema: Schema | None, width: int | None) -> Array:
+    """Arrays as they are, everything else through a schema, without one by hashes: (…, width), any width if None.
+
+    >>> as_numbers([1, 2.5], None, None), as_numbers({"age": 3}, Schema(("age",)), 1)
+    (array([1. , 2.5]), array([3.]))
+    """
+    if schema is None and not isinstance(context, np.ndarray):
+        numbers = isinstance(context, list | tuple) and bool(context) and not isinstance(context[0], dict)
+        schema = None if numbers else Schema()
+    try:
+        found = np.asarray(context) if schema is None else schema.encode(context)
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
+    return numeric(found, width)
 
 
 @lru_cache(maxsize=65_536)

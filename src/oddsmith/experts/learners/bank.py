@@ -13,7 +13,7 @@ from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.learners.base import Belief, Learner, Seen
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.schema import Schema, numeric
+from oddsmith.experts.schema import Schema, as_numbers
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -142,23 +142,10 @@ class LearningExperts(Experts):
 
     def _encoded(self, context: Context, state: LearnerState) -> Array:
         """The context as numbers (…, d), of the width that the first one had."""
-        x = _numbers(context, self.schema, state.mean.shape[-1] or None)
+        x = as_numbers(context, self.schema, state.mean.shape[-1] or None)
         if self.rows_per_arm and x.shape[-2:-1] != (len(self.arms),):
             raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got shape {x.shape}")
         return x
-
-
-def _numbers(context: Context, schema: Schema | None, known: int | None) -> Array:
-    """Arrays as they are, everything else through a schema; without one, by hashes."""
-    if schema is None and not isinstance(context, np.ndarray):
-        numbers = isinstance(context, list | tuple) and bool(context) and not isinstance(context[0], dict)
-        schema = None if numbers else Schema()
-    if schema is not None:
-        return schema.encode(context)
-    try:
-        return numeric(np.asarray(context), known)
-    except ValueError as error:
-        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
 
 
 def _with_moments(state: LearnerState, x: Array) -> LearnerState:

@@ -10,10 +10,11 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.learners.base import Belief, Seen
 from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, one_of, stumps
+from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
 __all__ = ["Forest", "ForestState"]
 
-_FIRST, _PACE, _DEPTH = 24, 1.4, 14  # the first refit, how much later each next one is, steps from root to leaf
+_DEPTH = 14  # steps from root to leaf
 
 
 class ForestState(NamedTuple):
@@ -50,7 +51,7 @@ class Forest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, least in (("trees", self.trees, 1), ("window", self.window, 2 * _FIRST)):
+        for what, value, least in (("trees", self.trees, 1), ("window", self.window, 2 * FIRST)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidInput(f"{what} must be a whole number of at least {least}; got {value!r}")
 
@@ -63,10 +64,10 @@ class Forest:
         trees: Any = (np.broadcast_to(p, (*shape, *p.shape)).copy() for p in stumps(self.trees, n_arms))
         return ForestState(
             np.zeros(shape, dtype=np.int64),
-            np.full(shape, _FIRST),
-            np.zeros((*shape, _FIRST, dim)),
-            np.zeros((*shape, _FIRST), dtype=np.int64),
-            np.zeros((*shape, _FIRST)),
+            np.full(shape, FIRST),
+            np.zeros((*shape, FIRST, dim)),
+            np.zeros((*shape, FIRST), dtype=np.int64),
+            np.zeros((*shape, FIRST)),
             Trees(*trees),
         )
 
@@ -126,24 +127,17 @@ class Forest:
             )
             for place in np.ndindex(shape)
         ]  # fmt: skip
-        due = learnt + min(int((_PACE - 1) * learnt) + 1, self.window // 2)
+        due = next_refit(learnt, PACE, self.window)
         room = min(due, self.window) - state.rows.shape[-2]
         trees: Any = (_stacked(parts, shape) for parts in zip(*grown, strict=True))
         return ForestState(
             state.learnt,
             np.full(shape, due),
-            _longer(state.rows, room, len(shape)),
-            _longer(state.arms, room, len(shape)),
-            _longer(state.rewards, room, len(shape)),
+            longer(state.rows, room, len(shape)),
+            longer(state.arms, room, len(shape)),
+            longer(state.rewards, room, len(shape)),
             Trees(*trees),
         )
-
-
-def _longer(part: Any, room: int, axis: int) -> Any:
-    """The ring with `room` more places; it only grows before it has come round."""
-    widths = [(0, 0)] * part.ndim
-    widths[axis] = (0, max(room, 0))
-    return np.pad(part, widths)
 
 
 def _stacked(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,181 @@
+"""RefittedExperts: regressors that are fitted anew, at fixed counts of rewards, to the last rows.
+
+The state is the rows and the count of the last refit; a fitted model is never part of it. It is a cache, known by a
+digest of the rows it was fitted to, and rebuilt from them wherever it is missing: in a process that loads a saved
+agent, or for a second agent of the same policy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number
+from oddsmith.decision import Context, Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.refits import Refits, Table, settings, unfitted
+from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
+from oddsmith.experts.schema import Schema, as_numbers
+from oddsmith.weights import greedy
+
+__all__ = ["RefittedExperts", "RefittedState"]
+
+
+class RefittedState(NamedTuple):
+    """Rewards learnt, the count of the last refit (0: none), a digest of its rows, and a ring of rows.
+
+    Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of the last refit's before the
+    next one. Before the first reward, whose context says how many numbers there are, there are no rows.
+    """
+
+    learnt: int
+    fitted: int
+    digest: npt.NDArray[np.uint8]
+    rows: Array
+    arms: Ints
+    rewards: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RefittedExperts(Experts):
+    """One expert for each regressor with `fit` and `predict` (scikit-learn, LightGBM, XGBoost, your own).
+
+    A model predicts the reward from the context's numbers and K columns for the arm, 1 in the drawn one's: one without
+    interactions (a plain linear regression) ranks arms alike in every context. All models sleep until they are first
+    fitted, at `first` rewards, and are fitted anew each time the rewards are `pace` times as many (every `window`/2 of
+    them at last), to the last `window` rows, oldest first, inside `update`. A copy of the model is fitted, with `seed`
+    in every `random_state` that is no number yet, so that the same rows give the same fit. A missing number stays NaN
+    for models whose scikit-learn tags allow it; else the mean of its column over the rows fitted to stands for it, and
+    for all models 0 where a whole column is missing. Predictions are clipped to `clip`, votes are taken before.
+    Memory: 1.5 · window · d, and the last four fits of each model.
+
+    What a model raises in `fit` is kept and said when it is next asked, as ExpertFailed: the state depends on the
+    rewards alone, and `Guarded` can let that model sleep until it is fitted again. `version` names the models in a
+    saved agent; if None, and all have `get_params`, their parameters do. States have no batch axes; contexts may.
+
+    >>> class Mean:
+    ...     def fit(self, X, y):
+    ...         self.mean = y.mean()
+    ...     def predict(self, X):
+    ...         return np.full(len(X), self.mean)
+    >>> bank = RefittedExperts(("a", "b"), {"mean": Mean()}, first=2)
+    >>> state = bank.init()
+    >>> bank.predict(state, [0.5])
+    array([[nan, nan]])
+    >>> for reward in (0.2, 0.6):
+    ...     state = bank.update(state, Decision(1, [0.5], None, 0, np.array([0.5, 0.5])), reward)
+    >>> bank.predict(state, [0.5])
+    array([[0.4, 0.4]])
+    """
+
+    arms: Sequence[str] = field()  # required, although banks have a default
+    models: Mapping[str, Any]
+    _: KW_ONLY
+    window: int = 4096
+    first: int = FIRST
+    pace: float = PACE
+    seed: int = 0
+    schema: Schema | None = None
+    clip: tuple[float, float] = (0.01, 0.99)
+    version: str | None = None
+    _refits: tuple[Refits, ...] = field(init=False, repr=False)
+
+    moves = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        if not isinstance(self.models, Mapping):
+            raise InvalidInput(f"models must be a dict of name: regressor; got {type(self.models).__name__}")
+        check_names("names", self.models)
+        for what, low, high in (("window", 2, 2**31), ("first", 1, self.window), ("seed", 0, 2**32 - 1)):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise InvalidInput(f"{what} must be a whole number from {low} to {high}; got {value!r}")
+        number("pace", self.pace, low=1, high=np.inf)
+        check_range(*self.clip)
+        object.__setattr__(self, "models", {n: unfitted(n, model, self.seed) for n, model in self.models.items()})
+        if self.version is None and all(hasattr(model, "get_params") for model in self.models.values()):
+            object.__setattr__(self, "version", settings(dict(self.models)))
+        object.__setattr__(self, "_refits", tuple(Refits(name, model) for name, model in self.models.items()))
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self.models)
+
+    def split(self) -> "tuple[RefittedExperts, ...]":
+        """One bank for each model, on the same state and fits, so that a guard can tell them apart."""
+        parts = tuple(replace(self, models={name: model}) for name, model in self.models.items())
+        for part, refits in zip(parts, self._refits, strict=True):
+            object.__setattr__(part, "_refits", (refits,))
+        return parts
+
+    def init(self, shape: tuple[int, ...] = ()) -> RefittedState:
+        """Nothing is known, not even how many numbers a context has."""
+        if shape:
+            raise InvalidInput(f"RefittedExperts must have a state without batch axes, shape (); got {shape}")
+        none = np.zeros(0)
+        return RefittedState(0, 0, np.zeros(16, np.uint8), np.zeros((0, 0)), none.astype(np.int64), none)
+
+    def predict(self, state: RefittedState, context: Context) -> Array:
+        return self.advise(state, context)[0]
+
+    def advise(self, state: RefittedState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        """Clipped predictions, and greedy votes on those that are not; NaN and no votes before the first fit."""
+        x = self._encoded(state, context)
+        shape = (*x.shape[:-1], len(self.arms))
+        if not state.fitted:
+            raw = np.full((*x.shape[:-1], len(self.models), len(self.arms)), np.nan)
+        else:
+            flat = x.reshape(-1, x.shape[-1])
+            arms = np.tile(np.arange(len(self.arms)), len(flat))
+            asked = self._with_arms(np.repeat(flat, len(self.arms), axis=0), arms)
+            fits = (refits.at(state.digest.tobytes(), lambda: self._table(state)) for refits in self._refits)
+            raw = np.stack([fit.said(asked).reshape(shape) for fit in fits], axis=-2)
+        return np.clip(raw, *self.clip), greedy(raw, eligible)
+
+    def update(self, state: RefittedState, decision: Decision, reward: Real) -> RefittedState:
+        """The ring gains the drawn context, in place; then, if it is due, all models are fitted anew."""
+        x, arm, found = self._encoded(state, decision.context), decision.number, number("reward", reward, low=0, high=1)
+        if x.ndim != 1 or not isinstance(arm, int | np.integer) or not 0 <= arm < len(self.arms):
+            raise InvalidInput(f"decision must be one of {len(self.arms)} arms in one context; got arm {arm!r:.60}")
+        if not state.learnt:
+            rings = np.zeros((self.first, len(x))), np.zeros(self.first, np.int64), np.zeros(self.first)
+            state = RefittedState(0, 0, state.digest, *rings)
+        slot = state.learnt % len(state.rows)
+        state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, found
+        state = state._replace(learnt=state.learnt + 1)
+        return self._refitted(state) if state.learnt >= self._due(state.fitted) else state
+
+    def _due(self, fitted: int) -> int:
+        return next_refit(fitted, self.pace, self.window) if fitted else self.first
+
+    def _refitted(self, state: RefittedState) -> RefittedState:
+        """The state with this count as that of its last refit, and room for the rows until the next; models fitted."""
+        room = min(self._due(state.learnt), self.window + self.window // 2) - len(state.rows)
+        state = state._replace(fitted=state.learnt)
+        table = self._table(state)
+        hashed = blake2b(repr(table[0].shape).encode() + table[0].tobytes() + table[1].tobytes(), digest_size=16)
+        for refits in self._refits:
+            refits.at(hashed.digest(), lambda: table)
+        return state._replace(
+            digest=np.frombuffer(hashed.digest(), np.uint8).copy(),
+            rows=longer(state.rows, room),
+            arms=longer(state.arms, room),
+            rewards=longer(state.rewards, room),
+        )
+
+    def _table(self, state: RefittedState) -> Table:
+        """What models were fitted to at the last refit: rows with their arms, and rewards, oldest first."""
+        at = latest(state.fitted, min(state.fitted, self.window), len(state.rows))
+        return self._with_arms(state.rows[at], state.arms[at]), state.rewards[at]
+
+    def _with_arms(self, x: Array, arms: Ints) -> Array:
+        """The numbers (n, d) and K columns for the arm (n, d + K)."""
+        return np.concatenate([x, np.eye(len(self.arms))[arms]], axis=-1)
+
+    def _encoded(self, state: RefittedState, context: Context) -> Array:
+        return as_numbers(context, self.schema, state.rows.shape[-1] if state.learnt else None)
