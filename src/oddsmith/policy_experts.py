@@ -29,11 +29,12 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 class Seat(NamedTuple):
-    """What experts are made for: the folder of the file, the arms, and the schema of contexts."""
+    """What experts are made for: the folder of the file, arms, the schema of contexts, how much the world drifts."""
 
     folder: Path
     arms: tuple[str, ...]
     schema: Schema | None
+    share: float = 0.0
 
 
 class Bank(NamedTuple):
@@ -79,7 +80,7 @@ def _python(_: str, keys: Keys, seat: Seat) -> Bank:
 
 def _auto(_: str, keys: Keys, seat: Seat) -> Bank:
     budget, rows_per_arm = keys.text("budget", "normal", choices=BUDGETS), read_flag(keys, "rows_per_arm")
-    made = auto(seat.arms, schema=seat.schema, budget=budget, rows_per_arm=rows_per_arm)
+    made = auto(seat.arms, schema=seat.schema, budget=budget, rows_per_arm=rows_per_arm, share=seat.share)
     return Bank(made.experts, made.prior)
 
 

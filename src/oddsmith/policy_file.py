@@ -72,7 +72,8 @@ def _read(keys: Keys, path: Path) -> PolicyFile:
     seed = keys.get("seed", None)
     if seed is not None:
         seed = keys.whole("seed", least=0, most=2**63 - 1)
-    seat = Seat(path.resolve().parent, arms, schema)
+    share = keys.number("share", 0.0, low=0, high=1) if keys.get("policy", None) is None else 0.0
+    seat = Seat(path.resolve().parent, arms, schema, share)
     policy = _weighed(keys, seat) if keys.get("policy", None) is None else _from_factory(keys, seat)
     policy = _bounded(keys, policy, arms)
     scale = _reward_scale(keys)
@@ -131,7 +132,7 @@ def _weighed(keys: Keys, seat: Seat) -> GeneralizedThompsonSampling:
         eta=keys.get("eta", eta),
         gamma=read_gamma(keys, 0.02),
         prior=_prior(keys, banks),
-        share=keys.get("share", 0.0),
+        share=seat.share,
         discount=keys.get("discount", 1.0),
     )
 
