@@ -20,7 +20,7 @@ from oddsmith.engines import each
 
 ORDERED = ("eeg_eye_state", "bank_marketing", "ozone_1hr", "wall_robot24")
 CHANGED = ("pendigits", "wall_robot24")
-SHARES, ROWS, TURN = (0.0, 0.0003, 0.001, 0.003), 5000, 1500
+SHARES, ROWS, TURN = (0.0, 1e-5, 1e-4, 1e-3), 5000, 1500
 
 
 def rows_of(path: Path, changed: bool) -> tuple[Any, Any, int]:

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import oddsmith as od
-from oddsmith.policies.auto import BUDGETS
+from oddsmith.policies.auto import BUDGETS, with_arms
 from oddsmith.worlds import dataset
 
 
@@ -48,7 +48,7 @@ def test_its_log_values_another_policy(name: str) -> None:
     world, estimates = dataset(name), []
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(len(world.y))[:100]
-        policy = od.auto([str(k) for k in range(world.n_arms)], budget="small", gamma=0.3)
+        policy = od.auto([str(k) for k in range(world.n_arms)], gamma=0.3)
         decisions, rewards = played(policy, world.X[order], world.y[order], seed)
         weights = np.array([(d.index == 0) / d.propensities[0] for d in decisions])
         estimates.append((weights * rewards).mean() - (world.y[order] == 0).mean())
@@ -79,6 +79,91 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
     agent.save(tmp_path / "auto.npz")
     again = od.Agent.load(tmp_path / "auto.npz", od.auto(["0", "1", "2"]))
     assert again.decide(world.X[1]).to_json() == agent.decide(world.X[1]).to_json()
+
+
+NASTY = (
+    0.0, -0.0, 1.0, -3.5, 1e-308, 1e16, 1e99, 1e101, 1e308, -1e308, float("nan"), float("inf"), -float("inf"), 2**70,
+    True, None, "", "x" * 10_000, "\ud800", "\x00", "café", [], {}, b"bytes", object, np.float32("nan"), np.int8(-1),
+    10**400, 3j,
+)  # fmt: skip
+
+
+def nasty(rng: np.random.Generator) -> Any:
+    """A context nobody should send."""
+
+    def value() -> Any:
+        return NASTY[rng.integers(len(NASTY))] if rng.random() < 0.7 else float(rng.normal())
+
+    kind = rng.integers(6)
+    if kind == 0:
+        return {str(rng.integers(8)): value() for _ in range(rng.integers(6))}
+    if kind == 1:
+        return [value() for _ in range(rng.integers(7))]
+    if kind == 2:
+        return np.array([float(v) if isinstance(v, float) else 0.5 for v in (value() for _ in range(3))])
+    if kind == 3:
+        return np.full(rng.integers(1, 5, rng.integers(3)), float(rng.normal()))
+    if kind == 4:
+        return np.array([value() for _ in range(3)], dtype=object)
+    return value()
+
+
+@pytest.mark.parametrize("schema", [None, od.Schema(numbers=("1", "2"), categories=("3", "4"))])
+def test_ten_thousand_dirty_contexts(schema: od.Schema | None) -> None:
+    """Never odds that are not numbers: either they are, or there is one clear error and nothing has changed."""
+    rng = np.random.default_rng(0 if schema is None else 1)
+    policy = od.auto(["a", "b", "c"], budget="small", schema=schema)
+    state = policy.init()
+    answered, sentences = 0, []
+    for t in range(5_000):
+        context = nasty(rng)
+        before = (state.log_weights.copy(), state.experts.seen.copy())
+        try:
+            decision = od.decide(policy, state, context, float(rng.random()), step=t + 1)
+            if decision.propensities.ndim == 1:
+                state = policy.update(state, decision, float(t % 2))
+        except od.OddsmithError as error:
+            sentences.append(str(error))
+            np.testing.assert_array_equal(state.log_weights, before[0])
+            np.testing.assert_array_equal(state.experts.seen, before[1])
+            continue
+        answered += 1
+        assert np.isfinite(decision.propensities).all()
+        np.testing.assert_allclose(decision.propensities.sum(axis=-1), 1)
+    assert 500 < answered < 4_500
+    assert all("\n" not in said and len(said) < 400 for said in sentences)
+    assert all(np.isfinite(part).all() for own in state.experts.learners for part in own)
+
+
+def test_arms_that_come_later_are_tried_and_learnt() -> None:
+    """The old arms are good on one side only, the new one on the other."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(600, 2))
+    policy = od.auto(["left"], gamma=0.05)
+    state = policy.init()
+    for t, row in enumerate(x):
+        if t == 300:
+            policy, state = with_arms(policy, state, ["left", "right"])
+        decision = od.decide(policy, state, row, float(rng.random()), step=t + 1)
+        state = policy.update(state, decision, float((row[0] < 0) == (decision.number == 0)))
+    best = np.array([policy.odds(state, row).propensities.argmax() for row in x[:100]])
+    assert (best == (x[:100, 0] > 0)).mean() > 0.85
+    with pytest.raises(od.InvalidInput, match="LearningExperts to gain arms"):
+        with_arms(od.GeneralizedThompsonSampling(od.GivenExperts(["one"])), state, ["a"])
+
+
+def test_a_short_memory_where_the_world_turns() -> None:
+    """Answers turn round after 400 rows: with share, the posterior moves to the forest on the last 256 rows."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(1200, 2))
+    y = ((x[:, 0] > 0) ^ (np.arange(1200) >= 400)).astype(int)
+    errors = {}
+    for share in (0.0, 0.001):
+        policy = od.auto(["0", "1"], share=share)
+        _, rewards = played(policy, x, y)
+        errors[share] = 1 - rewards[400:].mean()
+    assert len(policy.experts.names) == 4
+    assert errors[0.001] < 0.6 * errors[0.0]
 
 
 def test_wrong_settings() -> None:

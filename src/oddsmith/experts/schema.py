@@ -77,7 +77,7 @@ class Schema:
             return numeric(context, self.width)
         records = _records(context)
         if not records:
-            raise InvalidInput(f"context must be a dict, dicts, rows of a data frame or numbers; got {context!r:.60}")
+            raise InvalidInput(f"context must be a dict, dicts, rows of a data frame or numbers; got {_short(context)}")
         return np.stack([self._row(record) for record in records])
 
     def _row(self, record: Mapping[Any, Any]) -> Array:
@@ -114,6 +114,11 @@ def _records(rows: Any) -> list[Mapping[Any, Any]]:
     return []
 
 
+def _short(value: Any) -> str:
+    """The beginning of what was given, on one line."""
+    return " ".join(repr(value).split())[:60]
+
+
 def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
@@ -127,7 +132,7 @@ def _number(name: str, value: Any) -> float:
     except OverflowError:
         return float("nan")
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"context column {name!r} must be a number; got {value!r:.60}") from error
+        raise InvalidInput(f"context column {name!r} must be a number; got {_short(value)}") from error
     return found if abs(found) < _HUGE else float("nan")
 
 
