@@ -44,8 +44,9 @@ clean:
 	$(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-.venv/bench: .venv/dev requirements/bench.txt
+.venv/bench: .venv/dev requirements/bench.txt requirements/obp.txt
 	$(PIP) -r requirements/bench.txt
+	$(PIP) --no-deps -r requirements/obp.txt
 	@touch $@
 
 .venv/soak: .venv/dev requirements/soak.txt

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import algorithms, growth, imports, learners, simulation, step
+from benchmarks import algorithms, coverage, growth, imports, learners, obp_parity, ope, simulation, step
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
+DATA = HERE.parents[1] / "shared" / "data"
 PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser", "river", "contextualbandits")
 PARTS: dict[str, Callable[[], str]] = {
     "step": step.report,
@@ -18,6 +19,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "algorithms": algorithms.report,
     "learners": lambda: learners.report(HERE / "figures"),
     "imports": imports.report,
+    "coverage": coverage.report,
+    "ope": lambda: ope.report(HERE / "figures", DATA),
+    "obp_parity": lambda: obp_parity.report(DATA),
 }
 
 

@@ -1,0 +1,38 @@
+"""Evaluation: from a log to a value with an interval that can be defended, or a refusal that says why."""
+
+from oddsmith.evaluation.compare import Comparison, compare
+from oddsmith.evaluation.diagnostics import RULES, Diagnostics, diagnose
+from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
+from oddsmith.evaluation.intervals import INTERVALS, Estimate, estimate
+from oddsmith.evaluation.planner import ExplorationPlan
+from oddsmith.evaluation.reward_models import cross_fit
+from oddsmith.evaluation.rows import arm_target, uniform_target
+from oddsmith.evaluation.served import ServedReport, served_as_logged
+from oddsmith.evaluation.terms import Bets, Terms
+
+__all__ = [
+    "INTERVALS",
+    "RULES",
+    "Bets",
+    "Comparison",
+    "Diagnostics",
+    "Estimate",
+    "ExplorationPlan",
+    "ServedReport",
+    "Terms",
+    "arm_target",
+    "clipped_ips",
+    "compare",
+    "cross_fit",
+    "diagnose",
+    "dm",
+    "dr",
+    "estimate",
+    "ips",
+    "logged",
+    "served_as_logged",
+    "shrunk_dr",
+    "snips",
+    "switch_dr",
+    "uniform_target",
+]

@@ -1,0 +1,158 @@
+"""Estimators: functions from a log, a target's odds and a reward model's predictions to terms, one per row.
+
+With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, q(π) = Σ_a π(a) q(a):
+
+    ips          w r                            unbiased where the logger could draw what the target draws
+    snips        Σ w r / Σ w                    nearly unbiased, does not care for the scale of w
+    clipped_ips  min(w, M) r                    low
+    dm           q(π)                           as good as the model
+    dr           q(π) + w (r - q)               unbiased
+    switch_dr    q(π) + w 1[w ≤ τ] (r - q)      the model alone where weights are large
+    shrunk_dr    q(π) + λw/(w² + λ) (r - q)     optimistic shrinkage
+
+Rows without a reward are left out: whether it is missing must not depend on what it would have been.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from oddsmith.arrays import Array, finite, number
+from oddsmith.errors import InvalidInput
+from oddsmith.evaluation.rows import Rows, rows_of
+from oddsmith.evaluation.terms import Bets, Terms
+from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
+from oddsmith.logs.table import Log
+
+__all__ = ["clipped_ips", "dm", "dr", "ips", "logged", "shrunk_dr", "snips", "switch_dr"]
+
+
+def ips(log: Log, target: object) -> Terms:
+    """Inverse propensity scoring, w r; unbiased if p > 0 wherever π > 0 (Horvitz and Thompson 1952).
+
+    >>> log = Log(arm=[0, 1], reward=[1, 1], propensities=[[0.5, 0.5], [0.8, 0.2]])
+    >>> ips(log, [0.5, 0.5]).values
+    array([1. , 2.5])
+    """
+    rows = rows_of(log, target)
+    weights = rows.weights()
+    values = weights * rows.reward
+    return _terms("ips", rows, values, weights=weights, bets=Bets(values, weights - values, 0.0, 1.0))
+
+
+def snips(log: Log, target: object) -> Terms:
+    """Self-normalised IPS, R = Σ w r / Σ w; terms R + w (r - R) / mean(w), whose mean is R.
+
+    Their spread is the delta method's (Swaminathan and Joachims 2015). Biased by O(1/T), within [0, 1], and shifted by
+    as much as all rewards are.
+    """
+    rows = rows_of(log, target)
+    weights = rows.weights()
+    mean = weights.mean()
+    if mean == 0:
+        raise InvalidInput("snips needs a row whose arm the target would draw; got none: all weights are 0")
+    value = float(weights @ rows.reward / weights.sum())
+    return _terms("snips", rows, value + weights * (rows.reward - value) / mean, weights=weights, ratio=True)
+
+
+def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
+    """min(w, M) r with the threshold M given, or chosen by the least estimated mean squared error (`tuning`).
+
+    Its mean is at most the value, and at most E[(w - M)+] below it (Ionides 2008; Bottou et al. 2013).
+    """
+    return _shrunk("clipped_ips", rows_of(log, target), clipped, threshold)
+
+
+def dm(log: Log, target: object, predictions: object) -> Terms:
+    """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits every error of the model."""
+    rows = rows_of(log, target)
+    predicted = _predictions(rows, predictions)
+    values = (rows.target * predicted).sum(axis=1)
+    return _terms("dm", rows, values, modelled=True, unbiased=False, reach=0.0)
+
+
+def dr(log: Log, target: object, predictions: object) -> Terms:
+    """Doubly robust, q(π) + w (r - q(a)): unbiased, with the variance of what the model leaves (Dudík et al. 2011).
+
+    Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it.
+    """
+    rows = rows_of(log, target)
+    base, residual = _modelled(rows, predictions)
+    weights = rows.weights()
+    return _terms("dr", rows, base + weights * residual, weights=weights, modelled=True)
+
+
+def switch_dr(log: Log, target: object, predictions: object, tau: float | None = None) -> Terms:
+    """q(π) + w 1[w ≤ τ] (r - q(a)): the model alone where w exceeds τ, given or chosen (Wang et al. 2017)."""
+    return _shrunk("switch_dr", rows_of(log, target), switched, tau, predictions)
+
+
+def shrunk_dr(log: Log, target: object, predictions: object, strength: float | None = None) -> Terms:
+    """q(π) + λw/(w² + λ) (r - q(a)), optimistic shrinkage with λ = strength, given or chosen (Su et al. 2020).
+
+    λ = ∞ is dr, λ = 0 is dm.
+    """
+    return _shrunk("shrunk_dr", rows_of(log, target), optimistic, strength, predictions)
+
+
+def logged(log: Log) -> Terms:
+    """The rewards as they are: the value of the logger itself, to compare targets with; needs no propensities."""
+    known = log.rewarded()
+    if not len(known):
+        raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
+    rewards = known.reward
+    bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
+    return Terms("logged", rewards, np.zeros(len(known)), bets=bets, reach=1.0)
+
+
+def _shrunk(
+    name: str, rows: Rows, shrinkage: Shrinkage, setting: float | None, predictions: object | None = None
+) -> Terms:
+    """Terms base + shrunk weight × residual; without predictions the base is 0 and the residual is the reward."""
+    weights, modelled = rows.weights(), predictions is not None
+    base, residual = np.zeros(len(rows.arm)), rows.reward
+    if modelled:
+        base, residual = _modelled(rows, predictions)
+    if setting is not None and setting != np.inf:
+        number(shrinkage.symbol, setting, low=0, high=np.inf)
+    found = chosen(shrinkage, rows, base, residual) if setting is None else setting
+    values = base + shrinkage.shrink(weights, found) * residual
+    reach = np.inf if setting is None else shrinkage.reach(setting)
+    make = partial(_terms, name, rows, values, weights=weights, modelled=modelled, tuned=setting is None)
+    return make(setting=found, unbiased=setting == np.inf, reach=reach)
+
+
+def _modelled(rows: Rows, predictions: object) -> tuple[Array, Array]:
+    """q(π) and r - q(a), both (T,)."""
+    predicted = _predictions(rows, predictions)
+    return (rows.target * predicted).sum(axis=1), rows.reward - rows.drawn(predicted)
+
+
+def _predictions(rows: Rows, predictions: object) -> Array:
+    found = finite("predictions", predictions, ndim=2)
+    expected = (len(rows.known), rows.target.shape[1])
+    if found.shape != expected:
+        raise InvalidInput(f"predictions must be mean rewards of all arms, shape {expected}; got {found.shape}")
+    if found.min() < 0 or found.max() > 1:
+        raise InvalidInput(f"predictions must be in [0, 1] like rewards; got {found.min():g} to {found.max():g}")
+    return found[rows.known]
+
+
+def _terms(
+    name: str,
+    rows: Rows,
+    values: Array,
+    *,
+    weights: Array | None = None,
+    bets: Bets | None = None,
+    setting: float | None = None,
+    reach: float = np.inf,
+    ratio: bool = False,
+    modelled: bool = False,
+    tuned: bool = False,
+    unbiased: bool = True,
+) -> Terms:
+    squares = None
+    if weights is not None and (ratios := rows.ratios()) is not None:
+        squares = (rows.target * ratios).sum(axis=1)
+    return Terms(name, values, rows.missing(), weights, squares, bets, reach, setting, ratio, modelled, tuned, unbiased)

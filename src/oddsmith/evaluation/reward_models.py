@@ -1,0 +1,120 @@
+"""Reward models, cross-fitted: no row's predictions have seen its own reward."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Ints
+from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.experts.schema import Schema, numeric
+from oddsmith.logs.table import Log
+from oddsmith.uniforms import Uniforms
+
+__all__ = ["Regressor", "cross_fit"]
+
+
+class Regressor(Protocol):
+    """What scikit-learn calls a regressor (or a classifier of rewards 0 and 1, whose predict_proba is used)."""
+
+    def fit(self, X: Any, y: Any) -> Any: ...
+
+    def predict(self, X: Any) -> Any: ...
+
+
+def cross_fit(
+    log: Log,
+    model: Regressor,
+    *,
+    n_arms: int | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    blocks: bool = False,
+    per_arm: bool = False,
+    schema: Schema | None = None,
+) -> Array:
+    """Predicted mean rewards (T, K) in [0, 1]; each fold's rows by a clone of the model fitted to the other folds.
+
+    A row's fold comes from a keyed hash of seed and row number, or with `blocks` from its place in time, which is safer
+    where neighbours are alike. The model sees the context as numbers (arrays as they are, else by a schema; without
+    context a 1) followed by the arm as K zeros and ones; with `per_arm` there is one clone per arm that sees the
+    context only, and an arm without rewards in a fold is predicted the mean reward. Rows
+    without reward are predicted only.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> log = Log(arm=[0, 1] * 50, reward=[0.2, 0.8] * 50, context=np.zeros((100, 1)))
+    >>> cross_fit(log, Ridge(1e-6))[0].round(3).tolist()
+    [0.2, 0.8]
+    """
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(log):
+        raise InvalidInput(f"folds must be a whole number from 2 to the log's {len(log)} rows; got {folds!r}")
+    arms = log.n_arms if n_arms is None else n_arms
+    if arms < log.n_arms:
+        raise InvalidInput(f"n_arms must be at least the log's {log.n_arms}; got {arms}")
+    features, fold = _features(log, schema), _folds(len(log), folds, seed, blocks)
+    known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
+    for k in range(folds):
+        rows, train = fold == k, (fold != k) & known
+        if not train.any():
+            raise InvalidInput(f"every fold's complement must have rewards; got none outside fold {k} of {folds}")
+        if rows.any():
+            fit = _per_arm if per_arm else _joint
+            predicted[rows] = fit(model, features[train], log.arm[train], log.reward[train], features[rows], arms)
+    if not np.isfinite(predicted).all():
+        raise InvalidInput(
+            f"the model must predict finite rewards; got {int((~np.isfinite(predicted)).sum())} that are not"
+        )
+    return np.clip(predicted, 0.0, 1.0)
+
+
+def _features(log: Log, schema: Schema | None) -> Array:
+    context = log.context
+    if context is None:
+        return np.ones((len(log), 1))
+    if schema is not None:
+        return schema.encode(context)
+    if isinstance(context, np.ndarray) and context.dtype != np.object_:
+        return numeric(context.reshape(len(log), -1), None)
+    if isinstance(context, list) and context and not isinstance(context[0], dict):
+        return numeric(np.asarray(context).reshape(len(log), -1), None)
+    return Schema.of(context).encode(context)
+
+
+def _folds(n: int, folds: int, seed: int, blocks: bool) -> Ints:
+    """Each row's fold (T,)."""
+    if blocks:
+        return np.arange(n, dtype=np.int64) * folds // n
+    uniform = Uniforms(seed)
+    return np.array([int(uniform(row) * folds) for row in range(n)], dtype=np.int64)
+
+
+def _joint(model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, arms: int) -> Array:
+    """One model of context and arm."""
+    fitted = _fitted(model, np.hstack([x, np.eye(arms)[arm]]), reward)
+    columns = [np.hstack([rows, np.broadcast_to(np.eye(arms)[a], (len(rows), arms))]) for a in range(arms)]
+    return np.stack([fitted(column) for column in columns], axis=1)
+
+
+def _per_arm(model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, arms: int) -> Array:
+    """One model per arm, of the context."""
+    predicted = np.full((len(rows), arms), reward.mean())
+    for a in range(arms):
+        own: Bools = arm == a
+        if own.any():
+            predicted[:, a] = _fitted(model, x[own], reward[own])(rows)
+    return predicted
+
+
+def _fitted(model: Regressor, x: Array, reward: Array) -> Any:
+    """A function from features to predicted rewards, of a clone fitted to these rows."""
+    try:
+        from sklearn.base import clone
+    except ImportError as error:
+        raise MissingExtra(f"cross_fit needs the extra oddsmith[models]; {error}") from error
+    if not hasattr(model, "predict_proba"):
+        return clone(model).fit(x, reward).predict
+    if not np.isin(reward, (0.0, 1.0)).all():
+        raise InvalidInput("a classifier needs rewards that are 0 or 1; got others: bring a regressor")
+    if reward.min() == reward.max():
+        return lambda rows: np.full(len(rows), reward[0])
+    fitted = clone(model).fit(x, reward.astype(np.int64))
+    return lambda rows: fitted.predict_proba(rows)[:, 1]

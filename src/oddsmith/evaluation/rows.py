@@ -1,0 +1,122 @@
+"""What estimators read: the rewarded rows of a log beside the odds of a target, as checked arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Ints, finite
+from oddsmith.errors import InvalidInput
+from oddsmith.logs.table import Log
+
+__all__ = ["Rows", "arm_target", "rows_of", "uniform_target"]
+
+
+class Rows(NamedTuple):
+    """T rows whose reward has arrived: `target` (T, K) beside the log's own columns; `known` says which rows they are.
+
+    `propensity` (T,) is None where the log has none; so are `propensities` and `eligible` (T, K).
+    """
+
+    arm: Ints
+    reward: Array
+    target: Array
+    propensity: Array | None
+    propensities: Array | None
+    eligible: Bools | None
+    known: Bools
+
+    def weights(self) -> Array:
+        """π(a) / p(a) of the drawn arms (T,), or a sentence that says what can be done without propensities."""
+        if self.propensity is None:
+            raise InvalidInput(
+                "importance weights need the logged odds of the drawn arm; got a log without propensities: use dm "
+                "(a reward model) or replay, or log propensities from now on"
+            )
+        weights: Array = self.drawn(self.target) / self.propensity
+        return weights
+
+    def drawn(self, columns: Array) -> Array:
+        """The drawn arm's entry of each row of (T, K)."""
+        found: Array = np.take_along_axis(columns, self.arm[:, None], axis=1)[:, 0]
+        return found
+
+    def missing(self) -> Array:
+        """The target's mass (T,) on arms that the logger could not draw, as far as the log says which those are."""
+        if self.propensities is not None:
+            barred = self.propensities == 0
+        elif self.eligible is not None:
+            barred = ~self.eligible
+        else:
+            barred = np.zeros(self.target.shape, np.bool_)
+        if self.propensity is not None and self.propensities is None:
+            sure = self.propensity >= 1 - 1e-12  # then no other arm had a chance
+            barred = barred | (sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None]))
+        mass: Array = np.where(barred, self.target, 0.0).sum(axis=1)
+        return mass
+
+    def ratios(self) -> Array | None:
+        """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
+        if self.propensities is None:
+            return None
+        found: Array = np.divide(
+            self.target, self.propensities, out=np.zeros_like(self.target), where=self.propensities > 0
+        )
+        return found
+
+
+def rows_of(log: Log, target: object) -> Rows:
+    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a target."""
+    if not isinstance(log, Log):
+        raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
+    known = ~np.isnan(log.reward)
+    if not known.any():
+        raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
+    odds = _checked(log, target)[known]
+    kept = log if known.all() else log[known]
+    return Rows(kept.arm, kept.reward, odds, kept.propensity, kept.propensities, kept.eligible, known)
+
+
+def uniform_target(log: Log, n_arms: int | None = None) -> Array:
+    """The odds (T, K) of drawing uniformly among the eligible arms.
+
+    >>> uniform_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
+    [[0.3333333333333333, 0.3333333333333333, 0.3333333333333333], [0.0, 0.5, 0.5]]
+    """
+    if log.eligible is None:
+        n = n_arms or log.n_arms
+        return np.full((len(log), n), 1.0 / n)
+    odds: Array = log.eligible / log.eligible.sum(axis=1, keepdims=True)
+    return odds
+
+
+def arm_target(log: Log, arm: int, n_arms: int | None = None) -> Array:
+    """The odds (T, K) of always drawing one arm.
+
+    >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    n = n_arms or log.n_arms
+    if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < n:
+        raise InvalidInput(f"arm must be a whole number from 0 to {n - 1}; got {arm!r}")
+    odds = np.zeros((len(log), n))
+    odds[:, arm] = 1.0
+    return odds
+
+
+def _checked(log: Log, target: object) -> Array:
+    odds = finite("target", target)
+    if odds.ndim == 1:
+        odds = np.broadcast_to(odds, (len(log), len(odds)))
+    if odds.ndim != 2 or len(odds) != len(log):
+        raise InvalidInput(f"target must be the odds of all arms in each of the {len(log)} rows; got {odds.shape}")
+    stated = log.propensities is not None or log.eligible is not None
+    if odds.shape[1] != log.n_arms if stated else odds.shape[1] < log.n_arms:
+        raise InvalidInput(f"target must have odds of the log's {log.n_arms} arms; got {odds.shape[1]}")
+    total = odds.sum(axis=1)
+    wrong = (odds < 0).any(axis=1) | (np.abs(total - 1) > 1e-6)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"target, row {row}: must be odds that sum to 1; got {odds[row].min():g} … sum {total[row]:g}"
+        )
+    return odds

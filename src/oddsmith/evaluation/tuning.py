@@ -1,0 +1,69 @@
+"""Shrunk importance weights, and how much to shrink them when nobody says: the least estimated squared error."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.evaluation.rows import Rows
+
+__all__ = ["Shrinkage", "chosen", "clipped", "optimistic", "switched"]
+
+_CANDIDATES = 32
+
+
+class Shrinkage(NamedTuple):
+    """A way to shrink weights: `shrink(w, setting)`, the largest shrunk weight, and candidates made from weights."""
+
+    symbol: str
+    shrink: Callable[[Array, float], Array]
+    reach: Callable[[float], float]
+    scale: Callable[[Array], Array]
+
+
+clipped = Shrinkage("threshold", np.minimum, lambda m: m, lambda w: w)
+switched = Shrinkage("tau", lambda w, tau: np.where(w <= tau, w, 0.0), lambda tau: tau, lambda w: w)
+optimistic = Shrinkage(
+    "strength",
+    lambda w, s: w / (1.0 + w**2 / s) if s > 0 else np.zeros_like(w),
+    lambda s: float(np.sqrt(s)) / 2,
+    lambda w: w**2,
+)
+
+
+def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> float:
+    """The setting with the least estimated mean squared error of base + ŵ residual.
+
+        Var(terms) / T + min(B, |mean d| + sd(d)/√T)²,   d = (w - ŵ) residual
+
+    The second part bounds the bias: d is what shrinking takes away, estimated with one standard error on top; B is its
+    largest size, the mean of w - ŵ (as |residual| ≤ 1), by the logged odds of all arms where they are there. Candidates
+    are 32 quantiles of the weights (squared, for optimistic shrinkage) and ∞, which is no shrinkage.
+    """
+    weights = rows.weights()
+    candidates = _candidates(shrinkage, weights)
+    errors = [_error(shrinkage, setting, rows, base, residual) for setting in candidates]
+    return float(candidates[int(np.argmin(errors))])
+
+
+def _candidates(shrinkage: Shrinkage, weights: Array) -> Array:
+    positive = weights[weights > 0]
+    if not positive.size:
+        return np.array([np.inf])
+    found = np.unique(np.quantile(positive, 1 - np.geomspace(1e-4, 1, _CANDIDATES)))
+    return np.append(shrinkage.scale(found), np.inf)
+
+
+def _error(shrinkage: Shrinkage, setting: float, rows: Rows, base: Array, residual: Array) -> float:
+    weights, n = rows.weights(), len(residual)
+    shrunk = shrinkage.shrink(weights, setting)
+    lost = (weights - shrunk) * residual
+    estimated = abs(lost.mean()) + lost.std() / np.sqrt(n)
+    ratios = rows.ratios()
+    if ratios is None:
+        bound = float((weights - shrunk).mean())
+    else:
+        kept = np.divide(shrinkage.shrink(ratios, setting), ratios, out=np.zeros_like(ratios), where=ratios > 0)
+        bound = float((rows.target * (1 - kept)).sum(axis=1).mean())
+    return float((base + shrunk * residual).var() / n + min(bound, estimated) ** 2)
