@@ -22,6 +22,7 @@ from oddsmith.evaluation.betting import log_wealth
 from oddsmith.logs import Log
 
 LEVEL = 0.95
+BOOTSTRAPPED = ("light 0", "light 5", "light 8")  # the slow ones
 
 
 def split(terms: Terms, logs: int) -> Iterator[Terms]:
@@ -74,7 +75,7 @@ def measure(setting: Setting, logs: int, seed: int) -> dict[str, Any]:
     ratios = [snips(part, target[i * setting.rows :][: setting.rows]) for i, part in enumerate(short)]
     result["errors"]["snips"] = float(np.sqrt(np.mean([(t.values.mean() - setting.value) ** 2 for t in ratios])))
     result["intervals"]["snips", "normal"] = covered(iter(ratios), "normal", setting.value, floor)
-    if setting.rows <= 800:
+    if setting.name in BOOTSTRAPPED:
         result["intervals"]["ips", "bootstrap"] = covered(split(terms["ips"], logs), "bootstrap", setting.value, floor)
         result["intervals"]["snips", "bootstrap"] = covered(iter(ratios), "bootstrap", setting.value, floor)
     return result

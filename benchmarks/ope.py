@@ -96,10 +96,10 @@ def draw_figure(records: list[dict[str, Any]], path: Path) -> None:
             places = i + np.linspace(-0.22, 0.22, len(means))
             axis.scatter(places, np.array(means) * 100, color=COLOURS[i], marker=MARKERS[i], s=22, alpha=0.75)
             axis.plot([i - 0.32, i + 0.32], [np.mean(means) * 100] * 2, color="black", lw=2)
-        axis.set(xticks=range(len(ESTIMATORS)), yscale="log", title=f"logger: {logger}")
+        axis.set(xticks=range(len(ESTIMATORS)), yscale="log", ylim=(0.3, 100), title=f"logger: {logger}")
         axis.set_xticklabels(ESTIMATORS, rotation=35, ha="right")
         axis.yaxis.set_major_formatter("{x:g}")
-    axes[0].set_ylabel("mean error, % of the value (a mark per set; bar: mean)")
+    axes[0].set_ylabel("mean error, % of the value")
     figure.savefig(path, dpi=130)
     pyplot().close(figure)
 
@@ -132,6 +132,8 @@ shrinking by the data-driven choice. *ess*: median effective sample size.
 {table(["set", *ESTIMATORS], [*by_set, total])}
 
 ![Mean relative error by estimator, logger and set](figures/ope.png)
+
+A mark is a set, a bar the mean over sets.
 """
 
 

@@ -11,13 +11,13 @@ from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.terms import Bets, Terms
 
 __all__ = [
-    "INTERVALS",
-    "RULES",
     "Bets",
     "Comparison",
     "Diagnostics",
     "Estimate",
     "ExplorationPlan",
+    "INTERVALS",
+    "RULES",
     "ServedReport",
     "Terms",
     "arm_target",

@@ -10,7 +10,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import log_wealth
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["RULES", "Diagnostics", "broken", "check_rules", "diagnose"]
+__all__ = ["Diagnostics", "RULES", "broken", "check_rules", "diagnose"]
 
 MISSING, ESS, SHARE, OFF, ERRORS, SKEW, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 0.2, 1000.0
 RULES = ("overlap", "ess", "share", "weight", "skew")

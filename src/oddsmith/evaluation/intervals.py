@@ -14,7 +14,7 @@ from oddsmith.evaluation.bootstrap import studentised
 from oddsmith.evaluation.diagnostics import Diagnostics, broken, check_rules, diagnose
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["INTERVALS", "Estimate", "estimate"]
+__all__ = ["Estimate", "INTERVALS", "estimate"]
 
 INTERVALS = ("normal", "bootstrap", "bernstein", "anytime")
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, number
+from oddsmith.arrays import Array, Ints, number
 from oddsmith.errors import InvalidInput
 from oddsmith.logs.table import Log
 
@@ -59,51 +59,47 @@ def served_as_logged(logged: Log, *, alpha: float = 0.05) -> ServedReport:
         raise InvalidInput("the test needs a log with the logged odds of the drawn arm; got none")
     if not len(logged):
         raise InvalidInput("the test needs at least one row; got none")
-    names, gains = _gains(logged)
-    log_wealth, final = _wealth(gains)
+    names = [f"arm {a} were forced" for a in range(logged.n_arms)] + ["the previous row's arm were repeated"]
+    if logged.propensities is not None:
+        names.append("the likeliest arm were forced")
+    log_wealth, final = _wealth(logged, logged.propensity, len(names))
     best = np.unravel_index(int(final.argmax()), final.shape)
     return _report(log_wealth, names[int(best[1])], float(_STRENGTHS[best[0]]), alpha)
 
 
-def _gains(logged: Log) -> tuple[list[str], Array]:
-    """Names of the overrides, and 1[a = b] / p(b) - 1 of each (T, B); 0 in rows where it is known to be impossible."""
-    arm, n, steps = logged.arm, logged.n_arms, len(logged)
-    assert logged.propensity is not None
-    inverse = 1.0 / logged.propensity
-    names = [f"arm {a} were forced" for a in range(n)]
-    hits = arm[:, None] == np.arange(n)
-    gains = np.where(hits, inverse[:, None], 0.0) - 1.0
-    if logged.propensities is not None:
-        gains[logged.propensities == 0] = 0.0
-    elif logged.eligible is not None:
-        gains[~logged.eligible] = 0.0
-    before = np.concatenate([[-1], arm[:-1]])
-    extra = [np.where(arm == before, inverse, 0.0) - 1.0]
-    extra[0][0] = 0.0
-    names.append("the previous row's arm were repeated")
-    if logged.propensities is not None:
-        possible = logged.propensities[np.arange(1, steps), before[1:]] > 0
-        extra[0][1:] = np.where(possible, extra[0][1:], 0.0)
-        extra.append(np.where(arm == logged.propensities.argmax(axis=1), inverse, 0.0) - 1.0)
-        names.append("the likeliest arm were forced")
-    return names, np.concatenate([gains, np.stack(extra, axis=1)], axis=1)
+def _gains(logged: Log, propensity: Array, before: Ints, rows: slice) -> Array:
+    """1[a = b] / p(b) - 1 of each override b (rows, B); 0 where it is known to be impossible."""
+    arm, inverse, before = logged.arm[rows], 1.0 / propensity[rows], before[rows]
+    gains = np.where(arm[:, None] == np.arange(logged.n_arms), inverse[:, None], 0.0) - 1.0
+    repeated = np.where(arm == before, inverse, 0.0) - 1.0
+    repeated[before < 0] = 0.0
+    if logged.propensities is None:
+        if logged.eligible is not None:
+            gains[~logged.eligible[rows]] = 0.0
+        return np.column_stack([gains, repeated])
+    odds = logged.propensities[rows]
+    gains[odds == 0] = 0.0
+    repeated[odds[np.arange(len(arm)), before] == 0] = 0.0
+    likeliest = np.where(arm == odds.argmax(axis=1), inverse, 0.0) - 1.0
+    return np.column_stack([gains, repeated, likeliest])
 
 
-def _wealth(gains: Array) -> tuple[Array, Array]:
+def _wealth(logged: Log, propensity: Array, overrides: int) -> tuple[Array, Array]:
     """ln of the mean wealth after each row (T,), and of each bet (strengths, B) after the last."""
-    steps, overrides = gains.shape
-    each = np.log(_SHARES / overrides)[:, None]
-    bets = np.full((len(_STRENGTHS), overrides), -np.inf)
-    total = np.empty(steps)
+    steps, each = len(logged), np.log(_SHARES / overrides)[:, None]
+    before = np.concatenate([[-1], logged.arm[:-1]])
+    bets, total = np.full((len(_STRENGTHS), overrides), -np.inf), np.empty(steps)
     for block, start in enumerate(range(0, steps, _BLOCK)):
+        rows = slice(start, start + _BLOCK)
         # after the first share, the rest times 1/(b (b + 1)): together 1, and what is left over is not bet yet
         money = _FIRST if block == 0 else (1 - _FIRST) / (block * (block + 1))
-        left = 1 - _FIRST if block == 0 else (1 - _FIRST) / (block + 1)
+        left = (1 - _FIRST) / (block + 1)
         bets = np.logaddexp(bets, log(money) + each)
-        grown = np.cumsum(np.log1p(_STRENGTHS[:, None] * gains[start : start + _BLOCK, None, :]), axis=0) + bets
+        gains = _gains(logged, propensity, before, rows)
+        grown = np.cumsum(np.log1p(_STRENGTHS[:, None] * gains[:, None, :]), axis=0) + bets
         top = grown.max(axis=(1, 2))
         summed = np.log(np.exp(grown - top[:, None, None]).sum(axis=(1, 2))) + top
-        total[start : start + _BLOCK] = np.logaddexp(summed, log(left))
+        total[rows] = np.logaddexp(summed, log(left))
         bets = grown[-1]
     return total, bets
 

@@ -41,9 +41,15 @@ def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> fl
     largest size, the mean of w - ŵ (as |residual| ≤ 1), by the logged odds of all arms where they are there. Candidates
     are 32 quantiles of the weights (squared, for optimistic shrinkage) and ∞, which is no shrinkage.
     """
-    weights = rows.weights()
+    weights, ratios = rows.weights(), rows.ratios()
     candidates = _candidates(shrinkage, weights)
-    errors = [_error(shrinkage, setting, rows, base, residual) for setting in candidates]
+    errors = []
+    for setting in candidates:
+        shrunk = shrinkage.shrink(weights, setting)
+        lost = (weights - shrunk) * residual
+        estimated = abs(lost.mean()) + lost.std() / np.sqrt(len(lost))
+        bias = min(_largest_bias(shrinkage, setting, rows.target, ratios, weights - shrunk), float(estimated))
+        errors.append((base + shrunk * residual).var() / len(lost) + bias**2)
     return float(candidates[int(np.argmin(errors))])
 
 
@@ -55,15 +61,9 @@ def _candidates(shrinkage: Shrinkage, weights: Array) -> Array:
     return np.append(shrinkage.scale(found), np.inf)
 
 
-def _error(shrinkage: Shrinkage, setting: float, rows: Rows, base: Array, residual: Array) -> float:
-    weights, n = rows.weights(), len(residual)
-    shrunk = shrinkage.shrink(weights, setting)
-    lost = (weights - shrunk) * residual
-    estimated = abs(lost.mean()) + lost.std() / np.sqrt(n)
-    ratios = rows.ratios()
+def _largest_bias(shrinkage: Shrinkage, setting: float, target: Array, ratios: Array | None, lost: Array) -> float:
+    """The mean of w - ŵ: over the draws, or exactly where the odds of all arms are logged."""
     if ratios is None:
-        bound = float((weights - shrunk).mean())
-    else:
-        kept = np.divide(shrinkage.shrink(ratios, setting), ratios, out=np.zeros_like(ratios), where=ratios > 0)
-        bound = float((rows.target * (1 - kept)).sum(axis=1).mean())
-    return float((base + shrunk * residual).var() / n + min(bound, estimated) ** 2)
+        return float(lost.mean())
+    kept = np.divide(shrinkage.shrink(ratios, setting), ratios, out=np.zeros_like(ratios), where=ratios > 0)
+    return float((target * (1 - kept)).sum(axis=1).mean())
