@@ -89,7 +89,7 @@ def shown(found: tuple[float, float, float] | None) -> str:
     if found is None:
         return ""
     refused, kept, all_of_them = found
-    if refused == 0:
+    if refused < 0.005:
         return f"{kept:.3f}"
     return f"refused {refused:.0%}" + (f", else {kept:.3f}" if refused < 0.99 else "") + f" ({all_of_them:.3f})"
 
@@ -109,8 +109,8 @@ def report(logs: int = 1000, engine: str = "local") -> str:
     return f"""## Intervals, where the value is known
 
 {len(SETTINGS)} settings, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of intervals that cover.
-Where some are refused, it is the share refused, the coverage of the others, and in brackets the coverage of all had
-the rules been overruled. Anytime: covered after every row at once.
+Where more than a few in a thousand are refused, it is the share refused, the coverage of the others, and in brackets
+the coverage of all had the rules been overruled. Anytime: covered after every row at once.
 
 {table([*head, *(" ".join(kind) for kind in kinds)], rows)}
 

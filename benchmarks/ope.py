@@ -1,6 +1,6 @@
 """Real ground truth: bandit logs made from ten classification sets, where the value of any policy is known.
 
-    python -m benchmarks.ope --data ../shared/data --draws 10
+    python -m benchmarks.ope --data ../shared/data --draws 20
 
 Of each set's rows (3,000 at most, shuffled) a fifth trains two logistic regressions: one on a quarter of it makes
 the loggers, one on the rest the targets. The other rows are the log: an arm is drawn from the logger's odds and pays 1
@@ -104,7 +104,7 @@ def draw_figure(records: list[dict[str, Any]], path: Path) -> None:
     pyplot().close(figure)
 
 
-def report(figures: Path, data: Path = Path("../shared/data"), draws: int = 10, engine: str = "local") -> str:
+def report(figures: Path, data: Path = Path("../shared/data"), draws: int = 20, engine: str = "local") -> str:
     """The table as Markdown, with its figure; one line where the data are not there."""
     paths = [data / "bakeoff" / f"{name}.npz" for name in SETS]
     if missing := [p for p in paths if not p.exists()]:
@@ -140,7 +140,7 @@ A mark is a set, a bar the mean over sets.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--engine", default="local")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parent / "figures")
     arguments = parser.parse_args()
