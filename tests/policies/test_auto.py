@@ -81,7 +81,7 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
     assert again.decide(world.X[1]).to_json() == agent.decide(world.X[1]).to_json()
 
 
-NASTY = (
+NASTY: tuple[Any, ...] = (
     0.0, -0.0, 1.0, -3.5, 1e-308, 1e16, 1e99, 1e101, 1e308, -1e308, float("nan"), float("inf"), -float("inf"), 2**70,
     True, None, "", "x" * 10_000, "\ud800", "\x00", "café", [], {}, b"bytes", object, np.float32("nan"), np.int8(-1),
     10**400, 3j,
