@@ -11,6 +11,7 @@ from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
 from oddsmith.errors import (
     AllExpertsRefuted,
     BadFile,
+    BrokenLog,
     ExpertFailed,
     Infeasible,
     InvalidInput,
@@ -45,7 +46,7 @@ from oddsmith.experts import (
     stack,
 )
 from oddsmith.fingerprint import fingerprint
-from oddsmith.logs import Log
+from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, write_log
 from oddsmith.losses import log_loss, scaled, square_loss
 from oddsmith.policies import (
     EXP4,
@@ -95,6 +96,7 @@ __all__ = [
     "BadFile",
     "BetaThompsonSampling",
     "Bounded",
+    "BrokenLog",
     "CalibrationMonitor",
     "CalibrationReport",
     "Clipped",
@@ -108,6 +110,7 @@ __all__ = [
     "Experts",
     "Explanation",
     "FastCB",
+    "Fit",
     "FunctionExperts",
     "GLMUCB",
     "GeneralizedThompsonSampling",
@@ -122,6 +125,7 @@ __all__ = [
     "LinearFamily",
     "LinearThompsonSampling",
     "Log",
+    "LogReader",
     "LogisticFamily",
     "LogisticThompsonSampling",
     "MissingExtra",
@@ -161,12 +165,15 @@ __all__ = [
     "exp4",
     "feel_good",
     "fingerprint",
+    "fit_log",
     "fold",
     "follow_the_leader",
     "grid_cover",
     "linear_class",
+    "log_batches",
     "log_loss",
     "logistic_class",
+    "read_log",
     "read_policy",
     "scaled",
     "square_loss",
@@ -177,4 +184,5 @@ __all__ = [
     "tuned",
     "uniform",
     "with_arms",
+    "write_log",
 ]

@@ -4,6 +4,7 @@ OddsmithError
 ├── InvalidInput (ValueError)       an argument has the wrong shape, range, sum, type or name
 │   ├── NoEligibleArm               a decision was asked for with nothing to choose from
 │   ├── Infeasible                  floors and caps that no distribution can meet
+│   ├── BrokenLog                   a row of a log breaks a rule; knows its column and row
 │   └── OutOfDomain                 a loss is not a number where an expert did predict
 ├── AllExpertsRefuted               a reward has probability zero under every awake expert
 ├── ExpertFailed                    an expert bank returned something that is not (…, N, K)
@@ -20,6 +21,7 @@ OddsmithWarning (UserWarning)
 __all__ = [
     "AllExpertsRefuted",
     "BadFile",
+    "BrokenLog",
     "ExpertFailed",
     "Infeasible",
     "InvalidInput",
@@ -50,6 +52,25 @@ class NoEligibleArm(InvalidInput):
 
 class Infeasible(InvalidInput):
     """Floors and caps that no distribution over the eligible arms can meet."""
+
+
+class BrokenLog(InvalidInput):
+    """A row of a log breaks a rule.
+
+    >>> print(BrokenLog("reward", 7, "must be in [0, 1]; got 3").moved(100, "march.csv"))
+    march.csv: column reward, row 107: must be in [0, 1]; got 3
+    """
+
+    def __init__(self, column: str, row: int, rule: str, source: str = "") -> None:
+        self.column, self.row, self.rule, self.source = column, row, rule, source
+        super().__init__(f"{source}{': ' if source else ''}column {column}, row {row}: {rule}")
+
+    def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":
+        return BrokenLog, (self.column, self.row, self.rule, self.source)  # so that it comes home from a worker
+
+    def moved(self, by: int, source: str) -> "BrokenLog":
+        """The same for the row of a whole file that is read in pieces."""
+        return BrokenLog(self.column, self.row + by, self.rule, source)
 
 
 class OutOfDomain(InvalidInput):

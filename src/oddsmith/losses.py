@@ -16,7 +16,7 @@ import numpy as np
 from oddsmith.arrays import Array, Real, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["LOSSES", "Loss", "Scaled", "log_loss", "scaled", "square_loss"]
+__all__ = ["LOSSES", "Loss", "Scaled", "log_loss", "scaled", "square_loss", "total_log_loss"]
 
 Loss: TypeAlias = Callable[[Array, Any], Array]
 """loss(predictions, rewards), elementwise."""
@@ -49,6 +49,30 @@ def log_loss(prediction: Array, reward: Real) -> Array:
     # Beware: xlog(0, ·) is 0 even outside the domain, and then the other term is a negative loss.
     below = loss < 0
     return np.where(below, np.nan, loss) if np.count_nonzero(below) else loss
+
+
+def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
+    """Σ_t log_loss (N,) of predictions (T, N) on rewards of 0 and 1, with one logarithm for 16 rows; else None.
+
+    -Σ ln q = -ln Π q, where q is the probability given to what came. None where that is not sure to have all digits: a
+    reward in between, a prediction outside [0, 1] or missing, a product that underflows.
+
+    >>> total_log_loss(np.array([[0.5, 0.2], [0.5, 0.2]]), np.array([1.0, 0.0])).round(3)
+    array([1.386, 1.833])
+    """
+    won = rewards == 1
+    if not (won | (rewards == 0)).all() or not predictions.size:
+        return None
+    likelihoods = np.where(won[:, None], predictions, 1 - predictions)
+    if not (likelihoods.min() >= 0 and likelihoods.max() <= 1):
+        return None
+    whole = len(rewards) - len(rewards) % 16
+    groups = likelihoods[:whole].reshape(-1, 16, likelihoods.shape[1])
+    products = [np.multiply.reduce(groups, axis=1), np.multiply.reduce(likelihoods[whole:], axis=0)[None]]
+    if any(part.size and part.min() < 1e-290 for part in products):
+        return None
+    total: Array = -np.log(np.concatenate(products)).sum(axis=0)
+    return total
 
 
 @cache

@@ -5,8 +5,10 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import describe, difference, fingerprint
 
-__all__ = ["pack", "read", "write"]
+__all__ = ["pack", "read", "replacing", "write"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -28,20 +30,32 @@ def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a temporary file beside `path`, flush it to disk, then put it in place: all or nothing."""
-    part = None
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`, flushed to disk and put in its place at the end: all or nothing.
+
+    Whatever is raised meanwhile leaves what was there before.
+    """
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except (OSError, ValueError) as error:
+        raise BadFile(f"cannot write {path}: {error}") from error
+    try:
         with open(handle, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except (OSError, ValueError) as error:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)
+    except OSError as error:
         raise BadFile(f"cannot write {path}: {error}") from error
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write `content` to `path`: all or nothing."""
+    with replacing(path) as file:
+        file.write(content)
 
 
 def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:

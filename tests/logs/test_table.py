@@ -69,8 +69,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "drawn but not eligible": ({"eligible": [[False, True], [True, True]]}, "column eligible, row 0"),
     "odds where not eligible": ({"eligible": [[True, False], [True, True]]}, "column propensities, row 0: must be 0"),
     "lengths": ({"step": [1, 2, 3]}, "column step: must have 2 rows like arm; got 3"),
-    "words": ({"reward": ["yes", "no"]}, "column reward: must be float64"),
-    "halves": ({"arm": [0.5, 1]}, "column arm: must be int64; they are not whole numbers"),
+    "words": ({"reward": ["yes", "no"]}, "column reward, row 0: must be a number; got 'yes'"),
+    "halves": ({"arm": [0.5, 1]}, "column arm, row 0: must be a whole number; got 0.5"),
     "axes": ({"propensities": [0.5, 0.5]}, "column propensities: must have 2 axes"),
 }
 

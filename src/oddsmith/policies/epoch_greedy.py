@@ -44,6 +44,7 @@ class EpochGreedy:
     scale: float = 1.0
 
     positive_odds = False  # of arms it is not sure of
+    importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)

@@ -35,6 +35,8 @@ class EXP4(OverExperts):
     gamma: float = 0.0
     prior: Any = None
 
+    importance_weighted = True  # rewards are divided by the odds they were drawn with
+
     def __post_init__(self) -> None:
         self.checked()
         number("eta", self.eta, low=0, high=np.inf, open_low=True)

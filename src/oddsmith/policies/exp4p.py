@@ -36,6 +36,8 @@ class EXP4P(OverExperts):
     delta: float = 0.05
     prior: Any = None
 
+    importance_weighted = True  # rewards are divided by the odds they were drawn with
+
     def __post_init__(self) -> None:
         self.checked()
         if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:

@@ -12,7 +12,7 @@ from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper
 from oddsmith.experts.stack import Stacked
-from oddsmith.losses import Loss, Scaled, log_loss, square_loss
+from oddsmith.losses import Loss, Scaled, log_loss, square_loss, total_log_loss
 from oddsmith.policies.base import ExpertState, OverExperts, check_advice, check_eligible
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.schedules import Schedule
@@ -109,10 +109,22 @@ class GeneralizedThompsonSampling(OverExperts):
             rows = slice(start, start + _BLOCK)
             needed = {"advice": decisions.advice, "bonus": decisions.bonus, "log_weights": decisions.log_weights}
             block: Any = {name: None if value is None else value[rows] for name, value in needed.items()}
-            factors = self.factors(decisions._replace(**block), rewards[rows])
-            check_advice(factors.shape[1:], log_weights)
-            log_weights = weights.reweigh(log_weights, factors.sum(axis=0))
+            total = self._total(decisions._replace(**block), rewards[rows], log_weights)
+            log_weights = weights.reweigh(log_weights, total)
         return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
+
+    def _total(self, block: Decision, rewards: Array, log_weights: Array) -> Array:
+        """What a block of rewards adds to the log weights (…, N)."""
+        advice = block.advice
+        if self.fused is not None and self.fused[1] == kernels.LOG and advice is not None and advice.ndim == 2:
+            check_advice(advice.shape[1:], log_weights)
+            total = total_log_loss(advice, rewards)  # None where somebody slept
+            if total is not None:
+                return -self.fused[0] * total
+        factors = self.factors(block, rewards)
+        check_advice(factors.shape[1:], log_weights)
+        summed: Array = factors.sum(axis=0)
+        return summed
 
     def merge(self, *states: ExpertState) -> ExpertState:
         """One state that has learnt what these learnt from separate rewards, each starting at the prior.

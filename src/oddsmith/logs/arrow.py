@@ -1,0 +1,141 @@
+"""Arrow tables and logs: what Parquet, CSV, pandas, polars and DuckDB have in common."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from oddsmith.encoding import decode, encode
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
+from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
+from oddsmith.logs.table import Log
+
+__all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
+
+FORMAT = "oddsmith log 1"
+_KEY = b"oddsmith"
+
+
+def arrow() -> ModuleType:
+    """pyarrow, or one sentence about the extra that brings it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtra(f"this format needs the extra oddsmith[logs]; {error}") from error
+    return pyarrow  # type: ignore[no-any-return]
+
+
+def stream(table: Any, rows: int) -> Iterator[Any]:
+    """Record batches of at most so many rows of anything that speaks the Arrow stream interface."""
+    for batch in arrow().RecordBatchReader.from_stream(table):
+        yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
+
+
+def pieces(batches: Iterable[Any], layout: Layout, source: str) -> Iterator[Piece]:
+    """The rows of record batches by our names."""
+    first, found = 0, None
+    for batch in batches:
+        if found is None:
+            found = found_columns(batch.schema.names, layout, source)
+            about = _about(batch.schema, source)
+            arms = about.get("arms") or suffixes(found)
+        try:
+            columns = {name: _column(batch, name, theirs, about) for name, theirs in found.items()}
+        except BrokenLog as error:
+            raise error.moved(first, source) from error
+        yield Piece(columns, first, arms)
+        first += len(batch)
+
+
+def batch_of(log: Log) -> Any:
+    """One record batch with our column names; contexts that are no arrays are JSON text."""
+    pa = arrow()
+    about: dict[str, Any] = {"format": FORMAT, "arms": None if log.arms is None else list(log.arms)}
+    columns = {}
+    for name, value in log.columns().items():
+        if name == "context":
+            columns[name], about["context"] = _context(value)
+        elif value.ndim == 2:
+            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(value.ravel()), value.shape[1])
+        elif name == "fingerprint":
+            columns[name] = pa.array(value, pa.string()).dictionary_encode()
+        else:
+            columns[name] = pa.array(value, pa.string() if value.dtype == object else None)
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch.replace_schema_metadata({_KEY: json.dumps(about)})
+
+
+def _about(schema: Any, source: str) -> dict[str, Any]:
+    """What `batch_of` said about the table; nothing for tables of other origin."""
+    try:
+        about: dict[str, Any] = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
+    except ValueError as error:
+        raise BadFile(f"{source} must have JSON about itself in its metadata; {error}") from error
+    if about.get("format", FORMAT) != FORMAT:
+        raise BadFile(f"{source} must be of format {FORMAT!r}; got {about['format']!r}")
+    return about
+
+
+def _context(context: Any) -> tuple[Any, Any]:
+    """The column of contexts, and how to read it: the shape of each row, or "json"."""
+    pa = arrow()
+    rows = context.to_dict("records") if hasattr(context, "to_dict") else context
+    kinds = {(row.shape, row.dtype.char) if isinstance(row, np.ndarray) else ((), "O") for row in rows}
+    shape, kind = next(iter(kinds))
+    if len(kinds) == 1 and np.dtype(kind).kind in "fiu" and shape:
+        values = np.stack(list(rows)).ravel()
+        return pa.FixedSizeListArray.from_arrays(pa.array(values), int(np.prod(shape))), list(shape)
+    return pa.array([json.dumps(encode(row), allow_nan=False) for row in rows], pa.string()), "json"
+
+
+def _column(batch: Any, name: str, theirs: str | Sequence[str], about: Mapping[str, Any]) -> Any:
+    if isinstance(theirs, str):
+        values = _values(batch.column(theirs), name)
+        how = about.get("context") if name == "context" else None
+        if how == "json":
+            return [decode(json.loads(text)) for text in values]
+        return values if how is None else values.reshape(-1, *how)
+    parts = [_values(batch.column(one), name) for one in theirs]
+    if all(isinstance(part, np.ndarray) and part.dtype.kind in "fiub" for part in parts):
+        return np.column_stack(parts)
+    if name != "context":
+        wrong = next(one for one, part in zip(theirs, parts, strict=True) if not hasattr(part, "dtype"))
+        raise InvalidInput(f"column {name}: must be numbers; {wrong!r} is not")
+    names = [one.removeprefix("context.") for one in theirs]
+    lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
+    return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _values(array: Any, name: str) -> Any:
+    """An Arrow array as a numpy array, or a list where numpy has no type for it."""
+    pa = arrow()
+    kinds = pa.types
+    if kinds.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if kinds.is_fixed_size_list(array.type) or kinds.is_list(array.type) or kinds.is_large_list(array.type):
+        return _lists(array, name)
+    if kinds.is_timestamp(array.type) or kinds.is_date(array.type):
+        return array.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+    if kinds.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    if kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_boolean(array.type):
+        return array.to_numpy(zero_copy_only=False)
+    return array.to_pylist()
+
+
+def _lists(array: Any, name: str) -> Any:
+    """Lists of equal lengths as (T, n)."""
+    pa = arrow()
+    if not (pa.types.is_primitive(array.type.value_type) or pa.types.is_boolean(array.type.value_type)):
+        return array.to_pylist()
+    if array.null_count:
+        row = array.is_null().to_pylist().index(True)
+        raise BrokenLog(name, row, "must be a list; got null")
+    lengths = np.asarray(array.value_lengths()) if not pa.types.is_fixed_size_list(array.type) else np.array([])
+    if (lengths != lengths[:1]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise BrokenLog(name, row, f"must have {lengths[0]} entries like row 0; got {lengths[row]}")
+    flat = array.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(array), -1) if len(array) else flat.reshape(0, 0)

@@ -1,0 +1,164 @@
+"""Vowpal Wabbit's dsjson: one decision a line, as Vowpal Wabbit and the services around it write and train on.
+
+    {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1, "a": [2, 1], "p": [0.8, 0.2],
+     "EventId": "…", "Timestamp": "…", "c": {shared features, "_multi": [features of each arm]}}
+
+Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of `a`, and cost is minus reward.
+What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, the context as it was)
+stands under the key "oddsmith", which Vowpal Wabbit passes over.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.encoding import decode, encode, encode_floats
+from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.logs.jsonl import objects
+from oddsmith.logs.pieces import Layout, Piece
+from oddsmith.logs.table import Log
+from oddsmith.saving import replacing
+
+__all__ = ["looks_like", "read", "write"]
+
+_OWN = ("step", "advice", "bonus", "log_weights", "fingerprint")
+_ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
+
+
+def looks_like(event: Mapping[str, Any]) -> bool:
+    """Whether an object is an event of dsjson."""
+    return "c" in event and ("a" in event or "_label_Action" in event)
+
+
+def read(path: Path, layout: Layout) -> Iterator[Piece]:
+    """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own log."""
+    for first, events in objects(path, layout.rows):
+        try:
+            rows = [_row(event, i) for i, event in enumerate(events)]
+            columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
+            _pad(columns)
+        except BrokenLog as error:
+            raise error.moved(first, str(path)) from error
+        kept = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+        yield Piece({"reward": [None] * len(rows), **kept}, first)
+
+
+def write(logs: Iterable[Log], path: Path) -> None:
+    """One dsjson file of logs that know the odds of all arms: the whole file or none."""
+    with replacing(path) as file:
+        first = 0
+        for log in logs:
+            log.require("odds")
+            for event in _events(log, first):
+                file.write(json.dumps(event, allow_nan=False).encode() + b"\n")
+            first += len(log)
+        if first == 0:
+            raise InvalidInput("logs must not be empty; got 0 rows")
+
+
+def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """One event as a row of our columns."""
+    if not looks_like(event) or not isinstance(event["c"], dict):
+        raise BrokenLog("c", i, f"must be there, with a or _label_Action: a decision; got keys {list(event)[:6]}")
+    if "_slots" in event["c"]:
+        raise BrokenLog("c", i, "must be one decision among arms; got slots")
+    if event.get("pdrop"):
+        raise BrokenLog("pdrop", i, f"must be 0, for a log has no weights for dropped events; got {event['pdrop']}")
+    own = event.get("oddsmith", {})
+    order = event.get("a", [event.get("_label_Action")])
+    n = len(event["c"].get("_multi", order))
+    if not isinstance(order, list) or not order or not all(type(a) is int and 1 <= a <= n for a in order):
+        raise BrokenLog("a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}")
+    open_to = np.flatnonzero(own["eligible"]) if "eligible" in own else np.arange(n)
+    arms = len(own.get("eligible", open_to))
+    drawn = event.get("_label_Action", order[0])
+    cost = None if event.get("_skipLearn") else event.get("_label_cost")
+    row: dict[str, Any] = {"reward": None if cost is None else _reward(cost, i), "arm": int(open_to[drawn - 1])}
+    row["eligible"] = np.isin(np.arange(arms), open_to)
+    row |= _odds(event, order, drawn, i, open_to, arms)
+    row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
+    row["context"] = decode(own["context"]) if "context" in own else event["c"]
+    return row | {name: own[name] for name in _OWN if name in own}
+
+
+def _reward(cost: Any, i: int) -> float:
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
+    return 0.0 - cost
+
+
+def _odds(event: Mapping[str, Any], order: Sequence[int], drawn: int, i: int, open_to: Any, arms: int) -> Any:
+    """Propensities from `p`, else the drawn arm's from `_label_probability`."""
+    said, p = event.get("_label_probability"), event.get("p")
+    if p is None:
+        return {"propensity": said}
+    if len(p) != len(order):
+        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p)}")
+    odds = np.zeros(arms)
+    odds[open_to[np.array(order) - 1]] = p
+    if not abs(odds.sum() - 1) <= _ROUNDED:
+        raise BrokenLog("p", i, f"must sum to 1; got {odds.sum():.6g}")
+    if said is not None and not abs(odds[open_to[drawn - 1]] - said) <= _ROUNDED:
+        raise BrokenLog("_label_probability", i, f"must be the drawn action's entry of p; got {said}")
+    exact = abs(odds.sum() - 1) <= 1e-12
+    return {"propensities": odds if exact else odds / odds.sum()}
+
+
+def _pad(columns: dict[str, Any]) -> None:
+    """Odds and masks of different numbers of arms to the largest; a mask that allows all arms is none."""
+    width = max(len(mask) for mask in columns["eligible"])
+    for name in ("eligible", "propensities"):
+        if name in columns and all(value is not None for value in columns[name]):
+            columns[name] = [np.pad(value, (0, width - len(value))) for value in columns[name]]
+    if np.all(columns["eligible"]):
+        del columns["eligible"]
+    if "log_weights" in columns:
+        n = next(len(one) for one in columns["log_weights"] if one is not None)
+        columns["log_weights"] = [[None] * n if one is None else one for one in columns["log_weights"]]
+
+
+def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
+    names = log.arms or [str(arm) for arm in range(log.n_arms)]
+    propensities: Any = log.propensities
+    contexts = log.context.to_dict("records") if hasattr(log.context, "to_dict") else log.context
+    for i, (arm, reward) in enumerate(zip(log.arm.tolist(), log.reward.tolist(), strict=True)):
+        open_to = np.arange(log.n_arms) if log.eligible is None else np.flatnonzero(log.eligible[i])
+        order = np.argsort(open_to != arm, kind="stable")  # the drawn arm first
+        odds = propensities[i][open_to][order].tolist()
+        context = None if contexts is None else contexts[i]
+        shown = _shown(context, open_to, names)
+        drawn = int(order[0]) + 1
+        event: dict[str, Any] = {} if np.isnan(reward) else {"_label_cost": -reward, "_label_probability": odds[0]}
+        event |= {"_label_Action": drawn, "_labelIndex": drawn - 1}
+        event |= {"EventId": str(first + i) if log.decision_id is None else log.decision_id[i]}
+        if log.time is not None:
+            event["Timestamp"] = f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
+        own = {name: _listed(column[i]) for name in _OWN if (column := getattr(log, name)) is not None}
+        own |= {} if log.eligible is None else {"eligible": log.eligible[i].tolist()}
+        own |= {} if context is None or shown is context else {"context": encode(context)}
+        yield event | {"Version": "1", "a": (order + 1).tolist(), "c": shown, "p": odds, "oddsmith": own}
+
+
+def _listed(value: Any) -> Any:
+    return encode_floats(value) if isinstance(value, np.ndarray) else value.item() if hasattr(value, "item") else value
+
+
+def _shown(context: Any, open_to: Any, names: Sequence[str]) -> Any:
+    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and each arm's name and numbers."""
+    if isinstance(context, dict) and len(context.get("_multi", ())) == len(open_to):
+        return context
+    actions: list[dict[str, Any]] = [{"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to]
+    if isinstance(context, np.ndarray) and context.ndim == 2 and len(names) in context.shape:
+        of_arms = context if len(context) == len(names) else context.T
+        for action, arm in zip(actions, open_to, strict=True):
+            action["x"] = of_arms[arm].tolist()
+        return {"_multi": actions}
+    if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
+        return {"x": context.ravel().tolist(), "_multi": actions}
+    if isinstance(context, dict):
+        plain = {str(k): v for k, v in context.items() if isinstance(v, str | int | float) and v == v}
+        return {"x": plain, "_multi": actions}
+    return {"_multi": actions} if context is None else {"x": {"context": str(context)}, "_multi": actions}

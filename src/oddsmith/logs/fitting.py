@@ -1,0 +1,247 @@
+"""fit_log: a policy's state after a log of any size, on one machine or on many."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision, Policy, State, check_policy, fold
+from oddsmith.engines import ENGINES, each
+from oddsmith.errors import InvalidInput, OrderMatters
+from oddsmith.logs import parquet
+from oddsmith.logs.kinds import Kind
+from oddsmith.logs.reading import LogReader
+from oddsmith.logs.table import Log
+
+__all__ = ["Fit", "decisions_for", "fit_log"]
+
+_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step")
+
+
+class Seen(NamedTuple):
+    """What went by: rewards learnt, rows still waiting, how odds are known, whether all are 1, the least of an arm,
+    and for how many rewards the experts were asked anew.
+    """
+
+    learnt: int = 0
+    waiting: int = 0
+    kinds: frozenset[Kind] = frozenset()
+    certain: bool = True
+    floor: float = np.inf
+    computed: int = 0
+
+    def __add__(self, other: Any) -> "Seen":
+        return Seen(
+            self.learnt + other.learnt,
+            self.waiting + other.waiting,
+            self.kinds | other.kinds,
+            self.certain and other.certain,
+            min(self.floor, other.floor),
+            self.computed + other.computed,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The state after a log, and what the theory says of it; `print` it.
+
+    `learnt` rewards went in, `waiting` rows had none; `kinds` are the classes of the logs; `floor` is the least
+    probability an eligible arm had anywhere (NaN where not all odds are known); `computed` rows had no advice, so that
+    the experts were asked anew.
+    """
+
+    state: State = field(repr=False)
+    learnt: int
+    waiting: int
+    kinds: tuple[Kind, ...]
+    floor: float
+    computed: int
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """What the theory then does and does not promise, a sentence each."""
+        said = [
+            "Whatever the logger did, an expert's weight is its prior times exp(-eta · its total loss) on the arms "
+            "that were drawn: what it says of other arms was not tested."
+        ]
+        if np.isnan(self.floor):
+            said.append(
+                f"The log is {' and '.join(self.kinds)}: how much it explored is not known, so experts that differ "
+                "only on arms it avoided may still be in their prior's order; keep gamma above 0 from here on."
+            )
+        elif self.floor == 0:
+            said.append(
+                "Some eligible arms had odds 0: experts that differ only there keep their prior's order, and no regret "
+                "bound of exploration carries over; keep gamma above 0 from here on."
+            )
+        else:
+            said.append(
+                f"Every eligible arm had odds of at least {self.floor:.3g}, so this teaches as exploration with "
+                f"gamma / K = {self.floor:.3g} would: regret bounds hold from here on with the posterior as prior."
+            )
+        if self.computed:
+            said.append(
+                f"{self.computed:,} rows had no advice, so the experts were asked now: if they were trained on these "
+                "rewards, their weights are too good to be true."
+            )
+        return tuple(said)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.learnt:,} rewards learnt, {self.waiting:,} still waiting.", *self.promises])
+
+
+def fit_log(
+    policy: Policy, paths: Any, *, engine: str = "serial", workers: int | None = None, reader: LogReader | None = None
+) -> Fit:
+    """The state of `policy` after the logs in `paths` (a file, a table, or many), and what the theory says of it.
+
+    With fixed experts the posterior is a sum over events: pieces of the logs (row groups of Parquet, else files) are
+    folded on any engine, and merged. Where order defines the posterior, the logs are one stream in the order given,
+    and other engines than "serial" are refused. Advice is what the log says; where it has none, the experts are asked
+    in batches (and a sleeper is charged as if no reward had come before). Memory is bounded by the reader's rows.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
+    >>> import pyarrow
+    >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0)
+    >>> table = pyarrow.table({"arm": [0, 0], "reward": [1, None], "advice": [[0.2, 0.8], [0.5, 0.5]]})
+    >>> fit = fit_log(policy, table)
+    >>> policy.posterior(fit.state), fit.learnt, fit.waiting
+    (array([0.2, 0.8]), 1, 1)
+    """
+    check_policy(policy)
+    if engine not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    sources = _listed(paths)
+    reading = reader or LogReader()
+    if reading.arms is None and getattr(policy, "arms", None) is not None:
+        reading = replace(reading, arms=tuple(policy.arms))  # type: ignore[attr-defined]
+    learn = partial(_learnt, policy, reading)
+    if engine == "serial":
+        state, seen = learn([(source, None) for source in sources])
+        return _fit(state, seen)
+    merge = getattr(policy, "merge", None)
+    if merge is None or not getattr(policy, "orderless", False):
+        raise OrderMatters(
+            f"engine must be 'serial' where the order of events defines the posterior; got {engine!r} with "
+            f"{type(policy).__name__}, which is folded in one stream (fixed experts, share=0 and discount=1 are not)"
+        )
+    parts = [[piece] for source in sources for piece in _row_groups(source, reading)]
+    found = dict(each(learn, parts, engine=engine, workers=workers))
+    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whoever was first
+    return _fit(merge(*states), reduce(Seen.__add__, seens))
+
+
+def decisions_for(policy: Policy, state: State, log: Log) -> Decision:
+    """The log's decisions as `policy` learns from them: its advice where it has some, else what the experts say now.
+
+    Odds that the log does not know are NaN, and refused for policies that divide by them.
+    """
+    if log.propensities is None and _divides(policy):
+        log.require("weights")
+    odds: Any = log.propensities
+    if odds is None:
+        odds = np.full((len(log), log.n_arms), np.nan)
+        if log.propensity is not None:
+            np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
+    logged = Decision(log.step, log.context, log.eligible, log.arm, odds, log.advice, log.bonus, log.log_weights)
+    return logged if log.advice is not None or not hasattr(policy, "experts") else _asked(policy, state, log, logged)
+
+
+def _asked(policy: Policy, state: State, log: Log, logged: Decision) -> Decision:
+    """The decisions with what the experts say now of the drawn arms."""
+    if log.context is None:
+        raise InvalidInput("column advice: must be there, or context to ask the experts; got neither")
+    said = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
+    if said.bonus is not None and _divides(policy):  # it is made of the logger's odds and ballots
+        raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
+    if said.advice is None:
+        return logged
+    n_arms = said.advice.shape[-1]
+    if log.n_arms > n_arms:
+        raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(log.arm.max())}")
+    advice = np.broadcast_to(said.advice, (len(log), *said.advice.shape[-2:]))
+    drawn: Array = np.take_along_axis(advice, log.arm[:, None, None], axis=-1)[..., 0].astype(np.float64)
+    weights = None if said.log_weights is None else np.broadcast_to(said.log_weights, drawn.shape)
+    return logged._replace(advice=drawn, bonus=said.bonus, log_weights=weights)
+
+
+def _learnt(policy: Policy, reader: LogReader, parts: Sequence[tuple[Any, Sequence[int] | None]]) -> tuple[State, Seen]:
+    """The state after some parts of logs, from the prior, and what went by."""
+    state, seen = policy.init(), Seen()
+    prior = policy.init() if getattr(policy, "orderless", False) else None
+    for source, groups in parts:
+        for log in _lean(policy, reader, source, groups):
+            known = log.rewarded()
+            if len(known):
+                state = _folded(policy, state, prior, known)
+            seen = seen + _seen(log, known)
+    return state, seen
+
+
+def _lean(policy: Policy, reader: LogReader, source: Any, groups: Sequence[int] | None) -> Iterator[Log]:
+    """Batches without contexts where advice stands in for them."""
+    again = isinstance(source, str | Path)  # a stream can be read only once
+    if again and reader.only is None and getattr(policy, "orderless", False):
+        lean = replace(reader, only=_LEARNT)
+        batches = lean.batches(source, groups)
+        head = next(batches, None)
+        if head is None or head.advice is not None:
+            yield from () if head is None else (head,)
+            yield from batches
+            return
+    yield from reader.batches(source, groups)
+
+
+def _folded(policy: Policy, state: State, prior: State, log: Log) -> State:
+    if prior is not None or log.advice is not None or not hasattr(policy, "experts"):
+        start = state if prior is None else prior
+        return fold(policy, state, decisions_for(policy, start, log), log.reward)
+    for row in log.split(1):  # experts that learn, or weights that fade: what they say depends on what came before
+        decision = decisions_for(policy, state, row).rows()[0]
+        state = policy.update(state, decision, float(row.reward[0]))
+    return state
+
+
+def _seen(log: Log, known: Log) -> Seen:
+    floor: float = np.inf
+    kind: Kind = "unknown" if log.propensity is None else "drawn"  # whether all odds are 1 is for the whole to say
+    if log.propensities is not None:
+        kind = "exact"
+        odds = log.propensities if log.eligible is None else np.where(log.eligible, log.propensities, np.inf)
+        floor = float(odds.min())
+    computed = len(known) if log.advice is None and log.context is not None else 0
+    return Seen(len(known), len(log) - len(known), frozenset([kind]), log.kind == "deterministic", floor, computed)
+
+
+def _fit(state: State, seen: Seen) -> Fit:
+    if not seen.learnt + seen.waiting:
+        raise InvalidInput("paths must hold at least one row; got none")
+    kinds: tuple[Kind, ...] = ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
+    floor = seen.floor if kinds == ("exact",) else np.nan
+    return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
+
+
+def _listed(paths: Any) -> list[Any]:
+    if isinstance(paths, str | Path) or hasattr(paths, "__arrow_c_stream__"):
+        return [paths]
+    if not isinstance(paths, Iterable):
+        raise InvalidInput(f"paths must be a file, a table, or a list of them; got {type(paths).__name__}")
+    return list(paths)
+
+
+def _row_groups(source: Any, reader: LogReader) -> list[tuple[Any, Sequence[int] | None]]:
+    """The parts of a source that can be read by themselves."""
+    is_parquet = reader.format == "parquet" or str(source).endswith((".parquet", ".pq"))
+    if not isinstance(source, str | Path) or not is_parquet or not Path(source).is_file():
+        return [(source, None)]
+    return [(source, [group]) for group in range(parquet.row_groups(Path(source)))]
+
+
+def _divides(policy: Any) -> bool:
+    """Whether rewards are divided by the odds they were drawn with."""
+    return getattr(policy, "importance_weighted", False) or (hasattr(policy, "policy") and _divides(policy.policy))

@@ -1,0 +1,63 @@
+"""JSON lines: one object a line, with our column names as keys (`Decision.to_json` and a reward is one)."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from oddsmith.encoding import decode
+from oddsmith.errors import BadFile, BrokenLog
+from oddsmith.logs.pieces import Layout, Piece, found_columns
+
+__all__ = ["objects", "read"]
+
+
+def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The objects of a file, some rows at a time, with the number of the first; blank lines do not count."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            found, first = (line for line in file if line.strip()), 0
+            while some := list(islice(found, rows)):
+                yield first, [_object(path, first + i, line) for i, line in enumerate(some)]
+                first += len(some)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path} must be a text file of JSON lines; {error}") from error
+
+
+def read(path: Path, layout: Layout) -> Iterator[Piece]:
+    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`."""
+    found: dict[str, Any] | None = None
+    for first, rows in objects(path, layout.rows):
+        if found is None:
+            keys = list(dict.fromkeys(key for row in rows for key in row))
+            found = found_columns(keys, layout, str(path))
+        columns: dict[str, Any] = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
+        if "index" in rows[0]:
+            columns["arm"] = [row.get("index") for row in rows]
+        if "context" in columns:
+            columns["context"] = [decode(value) for value in columns["context"]]
+        for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, nobody slept
+            if name in columns:
+                columns[name] = _filled(columns[name], nothing)
+        yield Piece({name: values for name, values in columns.items() if values is not None}, first)
+
+
+def _object(path: Path, row: int, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            raise ValueError(f"it is a {type(found).__name__}")
+    except (ValueError, RecursionError) as error:
+        raise BrokenLog("(all)", row, f"must be a JSON object; {error!s:.100}", str(path)) from error
+    return found
+
+
+def _field(row: dict[str, Any], theirs: Any) -> Any:
+    return row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
+
+
+def _filled(lists: list[Any], nothing: Any) -> list[Any] | None:
+    """Lists, with `nothing` in place of those that are absent; None if all are."""
+    width = next((len(one) for one in lists if isinstance(one, list)), None)
+    return None if width is None else [[nothing] * width if one is None else one for one in lists]

@@ -1,0 +1,71 @@
+"""Parquet: read and written batch by batch."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.logs.arrow import arrow, batch_of, pieces
+from oddsmith.logs.pieces import Layout, Piece, found_columns
+from oddsmith.logs.table import Log
+from oddsmith.saving import replacing
+
+__all__ = ["names", "read", "row_groups", "write"]
+
+
+def read(path: Path, layout: Layout, groups: Sequence[int] | None = None) -> Iterator[Piece]:
+    """Pieces of a Parquet file, or of some of its row groups; only the columns that are wanted are decoded."""
+    with _opened(path) as file:
+        found = found_columns(file.schema_arrow.names, layout, str(path))
+        names = [one for theirs in found.values() for one in ([theirs] if isinstance(theirs, str) else theirs)]
+        batches = file.iter_batches(layout.rows, row_groups=groups, columns=names)
+        before = sum(file.metadata.row_group(g).num_rows for g in range(groups[0])) if groups else 0
+        try:
+            for piece in pieces(batches, layout, str(path)):
+                yield piece._replace(first=piece.first + before)
+        except (arrow().ArrowException, OSError) as error:
+            raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
+
+
+def names(path: Path) -> list[str]:
+    """The names of the columns."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def row_groups(path: Path) -> int:
+    """How many row groups a file has."""
+    with _opened(path) as file:
+        return int(file.num_row_groups)
+
+
+def write(logs: Iterable[Log], path: Path) -> None:
+    """One Parquet file of logs with the same columns, one row group each: the whole file or none."""
+    arrow()
+    from pyarrow import parquet
+
+    with replacing(path) as file:
+        writer = None
+        try:
+            for log in logs:
+                batch = batch_of(log)
+                if writer is None:
+                    writer = parquet.ParquetWriter(file, batch.schema)
+                if batch.schema != writer.schema:
+                    raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+                writer.write_batch(batch)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            raise InvalidInput("logs must not be empty; got 0 of them")
+
+
+def _opened(path: Path) -> Any:
+    pa = arrow()
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadFile(f"{path} must be a Parquet file; {error}") from error

@@ -1,0 +1,104 @@
+"""Pieces: rows as a reader found them, and the log that they are."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.logs.table import COLUMNS, Log
+
+__all__ = ["Layout", "Names", "Piece", "found_columns", "log_of", "names_in", "suffixes"]
+
+Names = Mapping[str, str | Sequence[str]]
+"""Our column names to theirs: one column, or several side by side."""
+_WIDE = ("propensities", "eligible", "advice", "bonus", "log_weights", "context")
+_NEEDED = ("arm", "reward")
+
+
+class Layout(NamedTuple):
+    """How a table is read: their names of our columns, which of ours are wanted (None: all), rows at a time."""
+
+    columns: Names
+    only: Collection[str] | None
+    rows: int
+
+
+class Piece(NamedTuple):
+    """Columns of some rows by our names, unchecked; the number of the first row; the arms' names, where known."""
+
+    columns: dict[str, Any]
+    first: int
+    arms: Sequence[str] | None = None
+
+
+def log_of(piece: Piece, arms: Sequence[str] | None, source: str) -> Log:
+    """The checked log; a violation names the row of the whole source."""
+    known = piece.arms if arms is None else arms
+    try:
+        arm = _numbered(piece.columns["arm"], known)
+        columns: Any = piece.columns | {"arm": arm}
+        return Log(**columns, arms=known)
+    except BrokenLog as error:
+        raise error.moved(piece.first, source) from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{source}: {error}") from error
+
+
+def names_in(piece: Piece) -> set[str]:
+    """The arms' names in a piece whose arms are not numbers."""
+    return {arm for arm in piece.columns["arm"] if isinstance(arm, str)}
+
+
+def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[str, str | list[str]]:
+    """Where each of our columns is among theirs: as `columns` says, by its name, or by `name.suffix` side by side."""
+    if unknown := [name for name in layout.columns if name not in COLUMNS]:
+        raise InvalidInput(f"columns must map from {', '.join(COLUMNS)}; got {unknown[0]!r}")
+    found: dict[str, str | list[str]] = {}
+    for name in COLUMNS:
+        theirs = layout.columns.get(name, name)
+        listed = [theirs] if isinstance(theirs, str) else list(theirs)
+        if name in layout.columns and (absent := [one for one in listed if one not in present]):
+            raise BadFile(f"{source} must have the column {absent[0]!r} for {name}; it has {_some(present)}")
+        beside = [one for one in present if one.startswith(f"{name}.")] if name in _WIDE else []
+        if all(one in present for one in listed):
+            found[name] = theirs if isinstance(theirs, str) else listed
+        elif beside:
+            found[name] = beside
+        elif name in _NEEDED:
+            hint = f"columns={{'{name}': …}} says where it is"
+            raise BadFile(f"{source} must have the column {name!r} ({hint}); it has {_some(present)}")
+    wanted = COLUMNS if layout.only is None else (*_NEEDED, *layout.only)
+    return {name: theirs for name, theirs in found.items() if name in wanted}
+
+
+def suffixes(found: Mapping[str, str | list[str]]) -> tuple[str, ...] | None:
+    """The arms' names, where columns like `propensities.sports` give them."""
+    for name in ("propensities", "eligible"):
+        theirs = found.get(name)
+        if isinstance(theirs, list) and all(one.startswith(f"{name}.") for one in theirs):
+            ends = tuple(one.split(".", 1)[1] for one in theirs)
+            return None if all(end.isdigit() for end in ends) else ends
+    return None
+
+
+def _numbered(arm: Any, names: Sequence[str] | None) -> Any:
+    """Arms as numbers, where they are names."""
+    if isinstance(arm, np.ndarray) and arm.dtype.kind in "iuf":
+        return arm
+    places = None if names is None else {name: i for i, name in enumerate(names)}
+    numbers = []
+    for row, one in enumerate(arm):
+        if not isinstance(one, str):
+            numbers.append(one)
+        elif places is None:
+            raise BrokenLog("arm", row, f"must be a number where arms=[…] does not name them; got {one!r:.60}")
+        elif one not in places:
+            raise BrokenLog("arm", row, f"must be one of {_some(list(places))}; got {one!r:.60}")
+        else:
+            numbers.append(places[one])
+    return numbers
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,154 @@
+"""read_log, log_batches, write_log: one way in and one way out for every format."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.experts.base import check_names
+from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
+from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
+from oddsmith.logs.table import Log
+
+__all__ = ["FORMATS", "LogReader", "log_batches", "read_log", "write_log"]
+
+FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
+_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".dsjson": "dsjson"} | dict.fromkeys(
+    (".jsonl", ".ndjson", ".json"), "jsonl"
+)
+_READ: dict[str, Callable[[Path, Layout], Iterator[Piece]]] = {
+    "parquet": parquet.read,
+    "csv": csv.read,
+    "jsonl": jsonl.read,
+    "dsjson": dsjson.read,
+}
+_WRITE: dict[str, Callable[[Iterable[Log], Path], None]] = {"parquet": parquet.write, "dsjson": dsjson.write}
+
+
+@dataclass(frozen=True)
+class LogReader:
+    """How logs are read: their names of our columns, the arms' names, the format (None: by suffix and content), and
+    how many rows at a time. Columns that are not in `only` are passed over (None: none are).
+
+    >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
+    65536
+    """
+
+    columns: Names = field(default_factory=dict)
+    arms: Sequence[str] | None = None
+    format: str | None = None
+    rows: int = 65_536
+    only: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise InvalidInput(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise InvalidInput(f"rows must be a whole number of at least 1; got {self.rows!r}")
+        if self.arms is not None:
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+
+    def batches(self, source: Any, groups: Sequence[int] | None = None) -> Iterator[Log]:
+        """Checked logs of at most `rows` rows, one after the other; of some row groups of a Parquet file, if given."""
+        name, pieces, arms = self._pieces(source, groups)
+        yield from (log_of(piece, arms, name) for piece in pieces)
+
+    def read(self, source: Any) -> Log:
+        """The whole log. Arms that have names and no order given are sorted."""
+        name, found, arms = self._pieces(source, None)
+        pieces = list(found)
+        if not pieces:
+            raise BadFile(f"{name} must have at least one row; got none")
+        if arms is None and pieces[0].arms is None:
+            arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
+        return Log.concatenated([log_of(piece, arms, name) for piece in pieces])
+
+    def _pieces(self, source: Any, groups: Sequence[int] | None) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
+        """The source's name, its pieces, and the arms."""
+        layout = Layout(self.columns, self.only, self.rows)
+        if hasattr(source, "__arrow_c_stream__"):
+            name, batches = type(source).__name__, arrow.stream(source, self.rows)
+            if (head := next(batches, None)) is None:
+                return name, iter(()), self.arms
+            mine, arms = self._open_bandit(head.schema.names, self.format)
+            layout, batches = layout._replace(columns=mine), chain([head], batches)
+            return name, arrow.pieces(batches, layout, name), arms
+        path = _path(source)
+        form = self.format if self.format in _READ else _form(path)
+        mine, arms = self._open_bandit(_names(path, form), self.format)
+        layout = layout._replace(columns=mine)
+        if form == "parquet" and groups is not None:
+            return str(path), parquet.read(path, layout, groups), arms
+        return str(path), _READ[form](path, layout), arms
+
+    def _open_bandit(self, present: Sequence[str], form: str | None) -> tuple[Names, Sequence[str] | None]:
+        """Their names and arms, of an Open Bandit log where it is one and nothing else is said."""
+        if form == "open_bandit" or (form is None and not self.columns and open_bandit.looks_like(present)):
+            return open_bandit.columns(present) | dict(self.columns), self.arms or open_bandit.arms(present)
+        return self.columns, self.arms
+
+
+def read_log(
+    source: Any, *, columns: Names | None = None, arms: Sequence[str] | None = None, format: str | None = None
+) -> Log:
+    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table (pandas, polars, pyarrow, DuckDB).
+
+    `columns` maps our names to theirs, several of theirs side by side as a list; `arms` names the arms in the order of
+    their numbers. Every row is checked; a violation names column, row (from 0) and rule.
+
+    >>> import pyarrow
+    >>> table = pyarrow.table({"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]})
+    >>> log = read_log(table, columns={"arm": "shown", "reward": "click", "propensity": "odds"})
+    >>> log.arm, log.arms, log.kind
+    (array([1, 0]), ('a', 'b'), 'drawn')
+    """
+    return LogReader(columns or {}, arms, format).read(source)
+
+
+def log_batches(
+    source: Any,
+    *,
+    columns: Names | None = None,
+    arms: Sequence[str] | None = None,
+    format: str | None = None,
+    rows: int = 65_536,
+) -> Iterator[Log]:
+    """The log in a file or table as logs of at most `rows` rows, in bounded memory; arms with names need `arms`."""
+    return LogReader(columns or {}, arms, format, rows).batches(source)
+
+
+def write_log(log: Log | Iterable[Log], path: Path | str, *, format: str | None = None) -> None:
+    """Write a log, or logs one after the other, as Parquet or dsjson (by the suffix): the whole file or none."""
+    target = Path(path)
+    form = format or _SUFFIXES.get(target.suffix.lower())
+    if form not in _WRITE:
+        raise InvalidInput(f"format must be one of {', '.join(_WRITE)} to be written; got {form or target.suffix!r}")
+    _WRITE[form](log.split(LogReader.rows) if isinstance(log, Log) else log, target)
+
+
+def _path(source: Any) -> Path:
+    if not isinstance(source, str | Path):
+        kinds = "a path, or a table that speaks the Arrow stream interface"
+        raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
+    path = Path(source)
+    if not path.is_file():
+        raise BadFile(f"{path} must be a file; {'it is a folder' if path.is_dir() else 'there is none'}")
+    return path
+
+
+def _form(path: Path) -> str:
+    """The format by suffix, and for JSON by the first line."""
+    form = _SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise BadFile(f"{path} must end in one of {', '.join(_SUFFIXES)}, or format=… must say what it is")
+    if form == "jsonl":
+        _, rows = next(jsonl.objects(path, 1), (0, [{}]))
+        return "dsjson" if dsjson.looks_like(rows[0]) else form
+    return form
+
+
+def _names(path: Path, form: str) -> list[str]:
+    """The names of the columns, of a table."""
+    return parquet.names(path) if form == "parquet" else csv.names(path) if form == "csv" else []
