@@ -26,6 +26,7 @@ from oddsmith.errors import (
     OutOfDomain,
     TooLarge,
 )
+from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight, replay
 from oddsmith.experts import (
     Clipped,
     Cover,
@@ -116,6 +117,7 @@ __all__ = [
     "GeneralizedThompsonSampling",
     "GivenExperts",
     "Guarded",
+    "Hindsight",
     "Infeasible",
     "InvalidInput",
     "KLUCB",
@@ -147,6 +149,7 @@ __all__ = [
     "ProbitThompsonSampling",
     "RefittedExperts",
     "RegressorElimination",
+    "Replayed",
     "RewardScale",
     "Schema",
     "SquareCB",
@@ -169,12 +172,14 @@ __all__ = [
     "fold",
     "follow_the_leader",
     "grid_cover",
+    "hindsight",
     "linear_class",
     "log_batches",
     "log_loss",
     "logistic_class",
     "read_log",
     "read_policy",
+    "replay",
     "scaled",
     "square_loss",
     "squarecb",

@@ -1,0 +1,219 @@
+"""Replay: a learning policy run over a log by rejection, and the posterior that other experts would have had."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith import weights
+from oddsmith.arrays import Array, Ints, number
+from oddsmith.decision import Decision, Policy, State, check_policy
+from oddsmith.errors import InvalidInput, OrderMatters
+from oddsmith.logs.fitting import decisions_for
+from oddsmith.logs.table import Log
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.uniforms import Uniforms
+
+__all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
+
+
+class Replayed(NamedTuple):
+    """The accepted rows of a log as the policy's own history: row numbers, rewards, decisions, and the state after.
+
+    `value` is the mean reward over these steps, and `error` its standard error.
+    """
+
+    rows: Ints
+    rewards: Array
+    decisions: list[Decision]
+    state: State
+
+    @property
+    def value(self) -> float:
+        """The mean reward; NaN where no row was accepted."""
+        return float(self.rewards.mean()) if len(self.rewards) else float("nan")
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean reward; NaN for fewer than two rows."""
+        n = len(self.rewards)
+        return float(self.rewards.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+    def log(self) -> Log:
+        """The history as a log of the policy's own, with its own odds."""
+        return Log.of(self.decisions, self.rewards)
+
+
+def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, steps: int | None = None) -> Replayed:
+    """What `policy`, learning as it goes, would have lived through: rejection replay (Li et al. 2011).
+
+    A row with logged arm a is accepted with probability π(a) c / p(a), where π are the policy's odds now, p the
+    logger's, and c = `floor` is at most every odds of the logger; else the row is passed over. An accepted row is then
+    a draw from the world under π: c does not depend on the context, so contexts keep their law, and the history has the
+    law of a live run of as many steps. With a uniform logger this is Li et al.'s method with the coin for the arm
+    integrated out. About c · T rows are accepted; `steps` stops after so many.
+
+    Applies when contexts and rewards are independent from row to row, and c is a floor for every eligible arm: of an
+    exact log it is found (None), else it must be given. Rows without a reward are left out.
+    """
+    check_policy(policy)
+    known = log.rewarded()
+    if known.context is None:
+        raise InvalidInput("column context: must be there to replay a policy; got none")
+    least = _floor(known, floor)
+    uniforms, state, propensity = Uniforms(seed), policy.init(), np.asarray(known.propensity)
+    rows: list[int] = []
+    decisions: list[Decision] = []
+    for number_of_row, i in zip(np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True):
+        decision = _offered(policy, state, known, i, step=len(rows) + 1)
+        if uniforms(number_of_row) * propensity[i] >= least * decision.propensity:
+            continue
+        state = policy.update(state, decision, float(known.reward[i]))
+        rows.append(number_of_row)
+        decisions.append(decision)
+        if len(rows) == steps:
+            break
+    return Replayed(np.array(rows, dtype=np.int64), log.reward[rows], decisions, state)
+
+
+class Hindsight(NamedTuple):
+    """Which of N experts would have won: `posterior` (N,) after the log, and `log_weights` (T + 1, N) along it.
+
+    `losses` are mean losses on the drawn arms over the rows an expert was in the pool for (NaN: none).
+    """
+
+    names: tuple[str, ...]
+    posterior: Array
+    losses: Array
+    log_weights: Array
+
+    @property
+    def winner(self) -> str:
+        """The expert with the largest posterior (the first of them, if several)."""
+        return self.names[int(self.posterior.argmax())]
+
+
+def hindsight(
+    policy: GeneralizedThompsonSampling,
+    log: Log,
+    *,
+    since: Mapping[str, Any] | None = None,
+    logged: Sequence[str] | None = None,
+) -> Hindsight:
+    """The exact posterior that `policy` would have if its experts had been asked in the log's decisions.
+
+        w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
+
+    `since` says from which row (a number) or time on an expert is in the pool: until then it keeps its prior share
+    against those present, as a sleeper does, charged with their mix at each row. `logged` names the experts whose
+    advice the log holds (None: all of the policy's, if there are as many); the others are asked now, from the contexts.
+    Exact for any logger, since what is scored is the drawn arm; which arms that tests is the logger's doing.
+
+    Applies when experts are fixed, share = 0 and discount = 1.
+    """
+    if not isinstance(policy, GeneralizedThompsonSampling) or not policy.orderless:
+        raise OrderMatters("hindsight needs a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1")
+    known = log.rewarded()
+    decisions = _asked(policy, known, logged)
+    present = _present(policy, log, since or {})[~np.isnan(log.reward)]
+    advice = np.where(present, np.asarray(decisions.advice), np.nan)
+    losses = policy.loss(advice, known.reward[:, None])
+    if (np.isnan(losses) & ~np.isnan(advice)).any():
+        policy.factors(decisions._replace(log_weights=None), known.reward)  # says which prediction is out of domain
+    factors = -policy.eta * losses + (policy.optimism * decisions.bonus if policy.optimism else 0.0)  # type: ignore[operator]
+    return _walked(policy, factors, losses)
+
+
+def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) -> Hindsight:
+    """Row by row where somebody is missing, all at once where nobody is."""
+    start, asleep = policy.init().log_weights, np.isnan(factors)
+    path = np.empty((len(factors) + 1, factors.shape[1]))
+    path[0] = start
+    for t, (row, out) in enumerate(zip(factors, asleep, strict=True)):
+        charged = weights.charge(np.where(out, 0.0, row), path[t], out) if out.any() else row
+        path[t + 1] = weights.reweigh(path[t], charged)
+    scored = (~asleep).sum(axis=0)
+    total = np.where(asleep, 0.0, losses).sum(axis=0)
+    mean = np.divide(total, scored, out=np.full(len(total), np.nan), where=scored > 0)
+    return Hindsight(tuple(policy.experts.names), weights.posterior(path[-1]), mean, path)
+
+
+def _offered(policy: Policy, state: State, log: Log, i: int, *, step: int) -> Decision:
+    """The logged arm of a row as a decision of the policy, with the policy's odds and advice."""
+    eligible = None if log.eligible is None else log.eligible[i]
+    context = log.context.iloc[i] if hasattr(log.context, "iloc") else log.context[i]
+    arm = int(log.arm[i])
+    odds = policy.odds(state, context, eligible=eligible, step=step)
+    if odds.propensities.ndim != 1 or arm >= odds.propensities.shape[0]:
+        shape = odds.propensities.shape
+        raise InvalidInput(f"policy must give odds of the log's {log.n_arms} arms for one context; got shape {shape}")
+    advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
+    return Decision(step, context, eligible, arm, odds.propensities, advice, odds.bonus, odds.log_weights)
+
+
+def _floor(log: Log, floor: float | None) -> float:
+    """A number that no odds of the logger are below."""
+    if log.propensity is None or (floor is None and log.kind != "exact" and not _uniform(log)):
+        log.require("odds" if log.propensity is not None else "weights")
+    least = float(np.min(log.propensity))  # type: ignore[arg-type]
+    if log.propensities is not None:
+        eligible = True if log.eligible is None else log.eligible
+        least = float(np.where(eligible, log.propensities, np.inf).min())
+    if least == 0:
+        raise InvalidInput("column propensities: must be above 0 for every eligible arm to replay a policy; got 0")
+    if floor is None:
+        return least
+    number("floor", floor, low=0, high=1, open_low=True)
+    if floor > least:
+        raise InvalidInput(f"floor must be at most the log's least odds, {least:g}; got {floor!r}")
+    return floor
+
+
+def _uniform(log: Log) -> bool:
+    """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the others."""
+    if log.arms is None and log.eligible is None:
+        return False
+    n_arms: Any = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
+    return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))
+
+
+def _asked(policy: GeneralizedThompsonSampling, log: Log, logged: Sequence[str] | None) -> Decision:
+    """The decisions with advice of all experts: the log's where it has it, else what they say now."""
+    names = list(policy.experts.names)
+    width = 0 if log.advice is None else log.advice.shape[1]
+    if logged is None and width not in (0, len(names)):
+        raise InvalidInput(f"logged must name the {width} experts whose advice the log holds; got none")
+    held = [] if not width else names if logged is None else list(logged)
+    if len(held) != width or (unknown := [name for name in held if name not in names]):
+        what = f"{len(held)} names" if len(held) != width else f"{unknown[0]!r}"
+        raise InvalidInput(f"logged must name the log's {width} experts among {names[:8]}; got {what}")
+    if held == names:
+        return decisions_for(policy, policy.init(), log)
+    asked = decisions_for(policy, policy.init(), log.without("advice", "bonus", "log_weights"))
+    advice = np.array(asked.advice)
+    if width:
+        advice[:, [names.index(name) for name in held]] = log.advice
+    return asked._replace(advice=advice)
+
+
+def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, Any]) -> Any:
+    """Who is in the pool at each row (T, N)."""
+    names = list(policy.experts.names)
+    present = np.ones((len(log), len(names)), dtype=np.bool_)
+    for name, start in since.items():
+        if name not in names:
+            raise InvalidInput(f"since must name experts of {names[:8]}; got {name!r}")
+        if isinstance(start, int | np.integer) and not isinstance(start, bool):
+            present[: int(start), names.index(name)] = False
+            continue
+        if log.time is None:
+            raise InvalidInput(f"since must be numbers of rows where the log has no column time; got {start!r}")
+        try:
+            present[:, names.index(name)] = log.time >= (np.datetime64(start) if log.time.dtype.kind == "M" else start)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"since must be rows or times like 2026-03-01; got {start!r} for {name!r}") from error
+    if not present.any(axis=1).all():
+        raise InvalidInput(
+            f"since must leave an expert in the pool at every row; row {int(present.any(axis=1).argmin())} has none"
+        )
+    return present
