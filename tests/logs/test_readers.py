@@ -156,6 +156,8 @@ def test_json_lines_of_an_agent(tmp_path: Path) -> None:
     log, expected = od.read_log(path, arms=ARMS), od.Log.of(decisions, rewards, arms=ARMS)
     assert_same(log, expected, "context")
     np.testing.assert_array_equal(log.context[0], decisions[0].context)
+    parts = list(od.log_batches(path, arms=ARMS, rows=1))  # weights and masks come later than the first batch
+    assert_same(od.Log.concatenated(parts), expected, "context")
 
 
 def test_open_bandit(tmp_path: Path) -> None:

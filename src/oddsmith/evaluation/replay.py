@@ -10,6 +10,7 @@ from oddsmith.arrays import Array, Ints, number
 from oddsmith.decision import Decision, Policy, State, check_policy
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs.fitting import decisions_for
+from oddsmith.logs.rules import typed
 from oddsmith.logs.table import Log
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.uniforms import Uniforms
@@ -209,8 +210,8 @@ def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, 
         if log.time is None:
             raise InvalidInput(f"since must be numbers of rows where the log has no column time; got {start!r}")
         try:
-            present[:, names.index(name)] = log.time >= (np.datetime64(start) if log.time.dtype.kind == "M" else start)
-        except (TypeError, ValueError) as error:
+            present[:, names.index(name)] = log.time >= typed("time", [start])[0]
+        except (TypeError, InvalidInput) as error:
             raise InvalidInput(f"since must be rows or times like 2026-03-01; got {start!r} for {name!r}") from error
     if not present.any(axis=1).all():
         raise InvalidInput(

@@ -27,11 +27,9 @@ def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`."""
-    found: dict[str, Any] | None = None
     for first, rows in objects(path, layout.rows):
-        if found is None:
-            keys = list(dict.fromkeys(key for row in rows for key in row))
-            found = found_columns(keys, layout, str(path))
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        found = found_columns(keys, layout, str(path))
         columns: dict[str, Any] = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
         if "index" in rows[0]:
             columns["arm"] = [row.get("index") for row in rows]
