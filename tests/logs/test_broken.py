@@ -47,6 +47,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "arm,click\n0,1\n",
         r"must have the column 'reward' \(columns=.* it has arm, click",
     ),
+    "a column twice": ("log.csv", "arm,reward,reward\n0,1,1\n", "must have one column 'reward'; it has 2"),
     "a short row": ("log.csv", CSV + "1,0\n", "must be CSV.*Expected 3 columns, got 2"),
     "an empty file": ("log.csv", "", "must be CSV with a header"),
     "a header alone": ("log.csv", "arm,reward\n", "must have at least one row; got none"),
@@ -163,6 +164,17 @@ def test_the_row_is_that_of_the_whole_file(tmp_path: Path) -> None:
         with pytest.raises(od.BrokenLog, match="column reward, row 77777: ") as caught:
             list(od.log_batches(tmp_path / f"x.{suffix}", rows=1000))
         assert (caught.value.column, caught.value.row) == ("reward", 77_777)
+
+
+def test_a_damaged_page_is_noticed(tmp_path: Path) -> None:
+    log = full_log(3000, context=np.random.default_rng(0).normal(size=(3000, 20)))
+    od.write_log(log, tmp_path / "log.parquet")
+    content = bytearray((tmp_path / "log.parquet").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 100] = bytes(100)
+    (tmp_path / "log.parquet").write_bytes(content)
+    with pytest.raises(od.BadFile, match="must be a whole Parquet file"):
+        od.read_log(tmp_path / "log.parquet")
 
 
 def failing() -> Iterator[od.Log]:

@@ -141,6 +141,11 @@ def test_wide_csv(tmp_path: Path) -> None:
     assert log.time[1] == np.datetime64("2026-03-01T00:00:01")
 
 
+def test_true_and_false_are_rewards(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("arm,reward\n0,True\n1,false\n1,\n")
+    np.testing.assert_array_equal(od.read_log(tmp_path / "log.csv").reward, [1, 0, np.nan])
+
+
 def test_json_lines_of_an_agent(tmp_path: Path) -> None:
     """What `Decision.to_json` writes, with the reward beside it, is a log; sleepers and named arms included."""
     experts = od.GivenExperts(("a", "b"))

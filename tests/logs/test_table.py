@@ -50,6 +50,11 @@ def test_rewards_that_have_not_arrived() -> None:
     np.testing.assert_array_equal(log.rewarded().reward, [1, 0])
 
 
+def test_a_log_may_be_empty() -> None:
+    columns: Any = {"arm": [], "reward": []}
+    assert len(od.Log(**columns)) == 0
+
+
 ODDS = [[0.5, 0.5], [0.9, 0.1]]
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "reward too large": ({"reward": [0, 2]}, r"column reward, row 1: must be in \[0, 1\], or NaN; got 2"),

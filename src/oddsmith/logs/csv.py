@@ -15,25 +15,29 @@ _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weig
 
 def names(path: Path) -> list[str]:
     """The names in the header."""
-    try:
-        with _opened(path, {}) as file:
-            return list(file.schema.names)
-    except (arrow().ArrowException, OSError) as error:
-        raise BadFile(f"{path} must be CSV with a header; {error}") from error
+    return list(_schema(path).names)
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a CSV file. An empty field is missing; in `reward` that means that none has come."""
-    pa = arrow()
-    present = names(path)
-    found = found_columns(present, layout, str(path))
+    pa, schema = arrow(), _schema(path)
+    found = found_columns(schema.names, layout, str(path))
     numeric = {one: name for name in _NUMBERS for one in _listed(found.get(name, []))}
-    types = dict.fromkeys(numeric, pa.float64())
+    types = {one: pa.float64() for one in numeric if not pa.types.is_boolean(schema.field(one).type)}
     try:
         yield from pieces(_batches(path, layout.rows, types), layout, str(path))
     except pa.ArrowInvalid as error:
-        _find_word(path, layout.rows, numeric, present)
+        _find_word(path, layout.rows, numeric, schema.names)
         raise BadFile(f"{path} must be CSV; {error}") from error
+
+
+def _schema(path: Path) -> Any:
+    """Names and types, as far as the first block tells."""
+    try:
+        with _opened(path, {}) as file:
+            return file.schema
+    except (arrow().ArrowException, OSError) as error:
+        raise BadFile(f"{path} must be CSV with a header; {error}") from error
 
 
 def _batches(path: Path, rows: int, types: Mapping[str, Any]) -> Iterator[Any]:

@@ -50,7 +50,7 @@ def write(logs: Iterable[Log], path: Path) -> None:
             for log in logs:
                 batch = batch_of(log)
                 if writer is None:
-                    writer = parquet.ParquetWriter(file, batch.schema)
+                    writer = parquet.ParquetWriter(file, batch.schema, write_page_checksum=True)
                 if batch.schema != writer.schema:
                     raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
                 writer.write_batch(batch)
@@ -66,6 +66,6 @@ def _opened(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path)
+        return parquet.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadFile(f"{path} must be a Parquet file; {error}") from error

@@ -68,6 +68,9 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
         elif name in _NEEDED:
             hint = f"columns={{'{name}': …}} says where it is"
             raise BadFile(f"{source} must have the column {name!r} ({hint}); it has {_some(present)}")
+    used = [one for theirs in found.values() for one in ([theirs] if isinstance(theirs, str) else theirs)]
+    if twice := [one for one in used if list(present).count(one) > 1]:
+        raise BadFile(f"{source} must have one column {twice[0]!r}; it has {list(present).count(twice[0])}")
     wanted = COLUMNS if layout.only is None else (*_NEEDED, *layout.only)
     return {name: theirs for name, theirs in found.items() if name in wanted}
 

@@ -44,7 +44,7 @@ def typed(name: str, value: Any) -> Any:
         raise InvalidInput(f"column {name}: must have {ndim} axes; got shape {array.shape}")
     with np.errstate(invalid="ignore"):  # NaN as a whole number is found below
         column = array.astype(kind, copy=False)
-    if kind is not np.float64 and array.dtype != kind:
+    if kind is not np.float64 and array.dtype != kind and array.size:
         _require(name, (column == array).reshape(len(array), -1).all(axis=1), array, f"must be {_WORDS[kind]}")
     return column
 
