@@ -47,6 +47,18 @@ def test_batches_are_the_log_in_pieces(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_array_equal(np.array(joined.context), log.context)
 
 
+def test_batches_do_not_hold_the_file(tmp_path: Path) -> None:
+    """24 MB in 30 row groups: what Arrow holds at any batch is a small part of it."""
+    rng, path = np.random.default_rng(0), tmp_path / "log.parquet"
+    zeros: Any = np.zeros(1000, dtype=np.int64)
+    od.write_log((od.Log(arm=zeros, reward=zeros, context=rng.normal(size=(1000, 100))) for _ in range(30)), path)
+    assert path.stat().st_size > 20e6
+    before = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - before for _ in od.log_batches(path, rows=500)]
+    assert len(held) == 60
+    assert max(held) < 8e6
+
+
 def test_a_data_frame_as_context_comes_back_as_rows(tmp_path: Path) -> None:
     frame = pd.DataFrame({"age": np.arange(40), "city": ["Rome", "Oslo"] * 20})
     log = full_log(context=frame)

@@ -12,6 +12,8 @@ from oddsmith.saving import replacing
 
 __all__ = ["names", "read", "row_groups", "write"]
 
+_BUFFER = 2**20  # bytes read at a time
+
 
 def read(path: Path, layout: Layout, groups: Sequence[int] | None = None) -> Iterator[Piece]:
     """Pieces of a Parquet file, or of some of its row groups; only the columns that are wanted are decoded."""
@@ -66,6 +68,7 @@ def _opened(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path, page_checksum_verification=True)
+        # pages are read as they are needed: buffered ahead, all row groups would be in memory at once
+        return parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadFile(f"{path} must be a Parquet file; {error}") from error
