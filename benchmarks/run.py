@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import algorithms, coverage, growth, imports, learners, obp_parity, ope, simulation, step
+from benchmarks import algorithms, coverage, fitting, growth, imports, learners, obp_parity, ope, simulation, step
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
@@ -19,6 +19,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "algorithms": algorithms.report,
     "learners": lambda: learners.report(HERE / "figures"),
     "imports": imports.report,
+    "fitting": lambda: fitting.report(HERE / "figures"),
     "coverage": coverage.report,
     "ope": lambda: ope.report(HERE / "figures", DATA),
     "obp_parity": lambda: obp_parity.report(DATA),
