@@ -158,12 +158,12 @@ def test_a_short_memory_where_the_world_turns() -> None:
     x = rng.normal(size=(1200, 2))
     y = ((x[:, 0] > 0) ^ (np.arange(1200) >= 400)).astype(int)
     errors = {}
-    for share in (0.0, 0.001):
+    for share in (0.0, 1e-4):
         policy = od.auto(["0", "1"], share=share)
         _, rewards = played(policy, x, y)
         errors[share] = 1 - rewards[400:].mean()
     assert len(policy.experts.names) == 4
-    assert errors[0.001] < 0.6 * errors[0.0]
+    assert errors[1e-4] < 0.6 * errors[0.0]
 
 
 def test_wrong_settings() -> None:

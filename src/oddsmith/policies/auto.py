@@ -46,7 +46,7 @@ def auto(
     (without one, keys and words find a place by their hash); with `rows_per_arm`, a row of them for each arm. The
     smooth learner is a regression for each arm on the numbers and on random Fourier features. Square loss at eta 2,
     the largest at which it is mixable; learners are scored on what they said before they learn. `gamma` is a floor
-    under the odds, so that the log can always be evaluated. For worlds that drift, `share` (0.001, say) mixes the prior
+    under the odds, so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say) mixes the prior
     back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
     O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 
@@ -63,7 +63,7 @@ def auto(
     learners = BUDGETS[budget]
     blend, prior = len(learners) if len(learners) > 1 else 0, np.array(_PRIOR[len(learners)])
     if share:
-        learners, prior = (*learners, _RECENT), 0.95 * np.insert(prior, len(learners), 0.05 / 0.95)
+        learners, prior = (*learners, _RECENT), np.insert(0.99 * prior, len(learners), 0.01)
     bank = LearningExperts(names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm)
     return GeneralizedThompsonSampling(bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share)
 
