@@ -13,8 +13,10 @@ _WIDTH = 24
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
 
 
-def progress(items: Iterable[_Item], total: int, what: str, stream: TextIO | None = None) -> Iterator[_Item]:
+def progress(items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None) -> Iterator[_Item]:
     """The items, with a bar on `stream` (standard error) if it is a terminal and the work takes more than a moment.
+
+    Without a `total` (None) it only counts.
 
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
@@ -40,7 +42,9 @@ def progress(items: Iterable[_Item], total: int, what: str, stream: TextIO | Non
             print(f"\r{_line(what, done, total, time.monotonic() - start)}", file=out, flush=True)
 
 
-def _line(what: str, done: int, total: int, seconds: float) -> str:
+def _line(what: str, done: int, total: int | None, seconds: float) -> str:
+    if total is None:
+        return f"{what} {done:,}, {seconds:.0f} s "
     filled = _WIDTH * done // max(total, 1)
     left = seconds / max(done, 1) * (total - done)
     bar = "█" * filled + "·" * (_WIDTH - filled)

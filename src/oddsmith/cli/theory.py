@@ -2,13 +2,12 @@
 
 import argparse
 import importlib
-import json
 import sys
-from math import isinf
 from pathlib import Path
 from typing import Any
 
 from oddsmith import theory
+from oddsmith.cli.words import as_json
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.theory import Bound
@@ -88,7 +87,7 @@ def _bound(asked: argparse.Namespace) -> str:
         plot_bounds(asked.plot, loss, priors=asked.prior, settings=settings, **problem)
     if asked.json:
         records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, found, strict=True)]
-        return _json(records[0] if len(records) == 1 else records)
+        return as_json(records[0] if len(records) == 1 else records)
     rows = [(f"GTS, {asked.constants} constants, prior {p:g}", b) for p, b in zip(asked.prior, found, strict=True)]
     first: Any = problem | {"prior": asked.prior[0]}
     rows += [
@@ -108,7 +107,7 @@ def _tune(asked: argparse.Namespace) -> str:
     if asked.json:
         bound = None if tuning.bound is None else tuning.bound.bound
         constant = tuning.gamma if schedule is None else None
-        return _json({"eta": tuning.eta, "gamma": constant, "schedule": schedule, "bound": bound})
+        return as_json({"eta": tuning.eta, "gamma": constant, "schedule": schedule, "bound": bound})
     gamma = f"{tuning.gamma:.6g}" if schedule is None else f"min(1, {tuning.gamma:.6g} · step^(-1/3))"
     lines = [f"eta    {tuning.eta:.6g}", f"gamma  {gamma}"]
     if tuning.bound is not None:
@@ -130,7 +129,7 @@ def _certify(asked: argparse.Namespace) -> str:
             best = found.best()
             record |= {"best_eta": best.eta, "c": best.c}
     if asked.json:
-        return _json(record)
+        return as_json(record)
     if broken is not None:
         where = f"at true mean {broken.f:g}, prediction {broken.g:g}"
         return f"{asked.loss} breaks {broken.condition} {where}: E lhat = {broken.mean:g}, E lhat² = {broken.square:g}"
@@ -151,19 +150,6 @@ def _certify(asked: argparse.Namespace) -> str:
 
 def _record(bound: Bound) -> dict[str, Any]:
     return {**bound._asdict(), "terms": dict(bound.terms)}
-
-
-def _json(value: Any) -> str:
-    """Strict JSON: infinities as strings."""
-
-    def plain(inner: Any) -> Any:
-        if isinstance(inner, dict):
-            return {name: plain(one) for name, one in inner.items()}
-        if isinstance(inner, list | tuple):
-            return [plain(one) for one in inner]
-        return str(inner) if isinstance(inner, float) and isinf(inner) else inner
-
-    return json.dumps(plain(value), indent=2, allow_nan=False)
 
 
 def _table(rows: list[tuple[str, Bound]], steps: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from oddsmith.logs import parquet
 from oddsmith.logs.kinds import Kind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
+from oddsmith.progress import progress
 
 __all__ = ["Fit", "decisions_for", "fit_log"]
 
@@ -120,9 +122,8 @@ def fit_log(
     reading = reader or LogReader()
     if reading.arms is None and getattr(policy, "arms", None) is not None:
         reading = replace(reading, arms=tuple(policy.arms))  # type: ignore[attr-defined]
-    learn = partial(_learnt, policy, reading)
     if engine == "serial":
-        state, seen = learn([(source, None) for source in sources])
+        state, seen = _learnt(policy, reading, [(source, None) for source in sources], watched=True)
         return _fit(state, seen)
     merge = getattr(policy, "merge", None)
     if merge is None or not getattr(policy, "orderless", False):
@@ -131,7 +132,8 @@ def fit_log(
             f"{type(policy).__name__}, which is folded in one stream (fixed experts, share=0 and discount=1 are not)"
         )
     parts = [[piece] for source in sources for piece in _row_groups(source, reading)]
-    found = dict(each(learn, parts, engine=engine, workers=workers))
+    done = each(partial(_learnt, policy, reading), parts, engine=engine, workers=workers)
+    found = dict(progress(done, len(parts), "pieces of logs"))
     states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whoever was first
     return _fit(merge(*states), reduce(Seen.__add__, seens))
 
@@ -170,16 +172,18 @@ def _asked(policy: Policy, state: State, log: Log, logged: Decision) -> Decision
     return logged._replace(advice=drawn, bonus=said.bonus, log_weights=weights)
 
 
-def _learnt(policy: Policy, reader: LogReader, parts: Sequence[tuple[Any, Sequence[int] | None]]) -> tuple[State, Seen]:
-    """The state after some parts of logs, from the prior, and what went by."""
+def _learnt(
+    policy: Policy, reader: LogReader, parts: Sequence[tuple[Any, Sequence[int] | None]], *, watched: bool = False
+) -> tuple[State, Seen]:
+    """The state after some parts of logs, from the prior, and what went by; `watched` on a terminal."""
     state, seen = policy.init(), Seen()
     prior = policy.init() if getattr(policy, "orderless", False) else None
-    for source, groups in parts:
-        for log in _lean(policy, reader, source, groups):
-            known = log.rewarded()
-            if len(known):
-                state = _folded(policy, state, prior, known)
-            seen = seen + _seen(log, known)
+    batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
+    for log in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
+        known = log.rewarded()
+        if len(known):
+            state = _folded(policy, state, prior, known)
+        seen = seen + _seen(log, known)
     return state, seen
 
 

@@ -35,6 +35,8 @@ class Piece(NamedTuple):
 def log_of(piece: Piece, arms: Sequence[str] | None, source: str) -> Log:
     """The checked log; a violation names the row of the whole source."""
     known = piece.arms if arms is None else arms
+    if arms is not None and piece.arms is not None and tuple(arms) != tuple(piece.arms):
+        raise BadFile(f"{source} must have the arms {_some(arms)} in this order; it has {_some(piece.arms)}")
     try:
         arm = _numbered(piece.columns["arm"], known)
         columns: Any = piece.columns | {"arm": arm}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from oddsmith.errors import InvalidInput
+from oddsmith import saving
+from oddsmith.errors import BadFile, InvalidInput
 
 __all__ = ["Figure", "Section", "Table", "render", "write"]
 
@@ -91,11 +92,12 @@ def render(title: str, intro: str, sections: list[Section]) -> str:
 
 
 def write(path: Path, title: str, intro: str, sections: list[Section]) -> Path:
-    """Write the page, and its folder if need be; the path of the page."""
+    """Write the page, the whole of it or nothing, and its folder if need be; the path of the page."""
+    content = render(title, intro, sections).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(title, intro, sections), encoding="utf-8")
-    except OSError as error:
+        saving.write(path, content)
+    except (OSError, BadFile) as error:
         raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
     return path
 

@@ -1,0 +1,202 @@
+"""`oddsmith evaluate | replay`: what a policy that did not decide would have been worth, from a log."""
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oddsmith import saving
+from oddsmith.arrays import Array
+from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
+from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.logs.table import Log
+from oddsmith.policy_file import PolicyFile, read_policy
+
+__all__ = ["add_commands"]
+
+_MODELS = ("auto", "linear", "trees", "none")
+_STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
+
+
+def add_commands(commands: Any) -> None:
+    """Add the two commands to a parser."""
+    one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
+    one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
+    one.add_argument(
+        "--target",
+        action="append",
+        required=True,
+        help="a policy file, uniform or arm:NAME; may be given several times",
+    )
+    one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
+    one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
+    one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
+    one.add_argument("--interval", default="normal", help="normal (default), bootstrap, bernstein or anytime")
+    one.add_argument("--level", type=float, default=0.95, help="of the intervals (default 0.95)")
+    one.add_argument(
+        "--floor", type=float, help="the least odds the logger can give; bernstein and anytime may need it"
+    )
+    one.add_argument(
+        "--overrule", nargs="+", action="extend", default=[], metavar="RULE", help="rules not to refuse by, by name"
+    )
+    one.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (default 0)")
+    one.add_argument("--out", type=Path, metavar="DIR", help="folder for a report with figures")
+    _finish(one, _evaluate)
+    again = commands.add_parser("replay", help="what a policy would have lived through, learning, by rejection")
+    again.add_argument("log", metavar="LOG", help="the log, with the odds of all arms")
+    again.add_argument("--policy", type=Path, required=True, metavar="FILE", help="the policy file")
+    again.add_argument("--seed", type=int, help="of acceptance (default: the policy file's, else 0)")
+    again.add_argument("--floor", type=float, help="at most every odds of the logger (default: found in the log)")
+    again.add_argument("--steps", type=int, help="stop after so many accepted rows")
+    _finish(again, _replay)
+
+
+def _finish(parser: argparse.ArgumentParser, run: Any) -> None:
+    add_reading(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.set_defaults(run=run)
+
+
+def _evaluate(asked: argparse.Namespace) -> str | Refused:
+    from oddsmith.evaluation import report
+    from oddsmith.evaluation.assessment import assess
+
+    if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
+        raise InvalidInput(f"out must be a folder; got {str(asked.out)!r}, which is a file")
+    checked_seed(asked.seed)
+    question = _read(asked)
+    settings: Any = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed")}
+    predictions = _predictions(asked, question)
+    found = assess(question.log, question.targets, predictions=predictions, overrule=asked.overrule, **settings)
+    if asked.out is not None:
+        report.write_report(found, asked.out / "index.html", f"Evaluation of {Path(asked.log).name}")
+    if asked.json:
+        text = as_json(_record(found))
+    else:
+        parts = ["\n".join(report.summary(found)), str(report.answers_table(found))]
+        parts += [str(report.differences_table(found))] if found.differences else []
+        parts += ["\n".join(report.refusals(found)), str(report.diagnostics_table(found))]
+        parts += [_STATE_NOTE] if asked.state else []
+        parts += [f"report: {asked.out / 'index.html'}"] if asked.out else []
+        text = "\n\n".join(part for part in parts if part)
+    return text if found.answered else Refused(text)
+
+
+class _Question(NamedTuple):
+    """A log, the odds of the targets by name, and the schema of contexts, where a policy file has one."""
+
+    log: Log
+    targets: dict[str, Array]
+    schema: Any
+
+
+def _read(asked: argparse.Namespace) -> _Question:
+    """The log and the targets' odds; policy files come first, as they name the arms."""
+    if len(set(asked.target)) < len(asked.target):
+        raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
+    files = {name: read_policy(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
+    known = {file.arms for file in files.values()}
+    if len(known) > 1:
+        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, sorted(known)))}")
+    if asked.state is not None and len(files) != 1:
+        raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
+    arms = next(iter(known), None)
+    log = reader(asked, arms).read(asked.log)
+    if arms is not None and log.n_arms != len(arms):
+        raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
+    targets = {name: _odds(name, log, files.get(name), asked.state) for name in asked.target}
+    return _Question(log, targets, next((file.schema for file in files.values()), None))
+
+
+def _odds(name: str, log: Log, file: PolicyFile | None, state: Path | None) -> Array:
+    from oddsmith.evaluation import arm_target, policy_target, uniform_target
+
+    if file is not None:
+        return policy_target(log, file.policy, None if state is None else saving.read(state, file.policy)[0])
+    if name == "uniform":
+        return uniform_target(log)
+    arm = name.removeprefix("arm:")
+    names = [str(a) for a in range(log.n_arms)] if log.arms is None else list(log.arms)
+    if arm not in names:
+        some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}")
+    return arm_target(log, names.index(arm))
+
+
+def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
+    """A cross-fitted reward model's, where one is wanted and scikit-learn is there."""
+    if asked.model not in _MODELS:
+        raise InvalidInput(f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}")
+    if asked.model == "none":
+        return None
+    from oddsmith.evaluation import cross_fit
+
+    try:
+        model = _trees() if asked.model == "trees" else _linear()
+    except ImportError as error:
+        if asked.model == "auto":
+            return None
+        raise MissingExtra(f"reward models need the extra oddsmith[models]; {error}") from error
+    per_arm = asked.model != "trees"
+    return cross_fit(question.log, model, seed=asked.seed, per_arm=per_arm, schema=question.schema)
+
+
+def _linear() -> Any:
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), Ridge(1.0))
+
+
+def _trees() -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+
+
+def _record(found: Any) -> dict[str, Any]:
+    """An assessment as JSON."""
+
+    def answer(one: Any) -> dict[str, Any]:
+        if isinstance(one, str):
+            return {"refused": ["log"], "why": one}
+        return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
+
+    def answers(by: Any) -> dict[str, Any]:
+        return {name: {inner: answer(one) for inner, one in ones.items()} for name, ones in by.items()}
+
+    return {
+        "rows": len(found.log),
+        "kind": found.log.kind,
+        "logged": answer(found.logged),
+        "targets": answers(found.answers),
+        "diagnostics": {name: one._asdict() for name, one in found.diagnostics.items()},
+        "baseline": found.baseline,
+        "differences": answers(found.differences),
+        "served": {"refused": found.served} if isinstance(found.served, str) else found.served._asdict(),
+    }
+
+
+def _replay(asked: argparse.Namespace) -> str | Refused:
+    from oddsmith.evaluation.replay import replay
+
+    file = read_policy(asked.policy)
+    log = reader(asked, file.arms).read(asked.log)
+    seed = checked_seed(asked.seed, file.seed, 0)
+    if asked.steps is not None and asked.steps < 1:
+        raise InvalidInput(f"steps must be a whole number of at least 1; got {asked.steps}")
+    try:
+        with asking(str(asked.policy)):
+            lived = replay(file.policy, log, seed=seed, floor=asked.floor, steps=asked.steps)
+    except InvalidInput as error:
+        return Refused(as_json({"refused": str(error)}) if asked.json else f"refused: {error}")
+    n, accepted = int((log.reward == log.reward).sum()), len(lived.rows)
+    if accepted < 2:
+        why = f"{accepted} of {n:,} rows were accepted, which is too few for a value; a uniform logger accepts most"
+        return Refused(as_json({"refused": why, "accepted": accepted}) if asked.json else f"refused: {why}")
+    if asked.json:
+        return as_json({"value": lived.value, "error": lived.error, "accepted": accepted, "rows": n, "seed": seed})
+    return (
+        f"value     {lived.value:.4f} ± {lived.error:.4f} (standard error), the mean reward while learning\n"
+        f"accepted  {accepted:,} of {n:,} rows, as the policy's own first {accepted:,} steps"
+    )

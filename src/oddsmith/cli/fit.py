@@ -1,0 +1,73 @@
+"""`oddsmith fit`: a policy's state after years of logs, as a file that `Agent.load` and the service read."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from oddsmith import saving
+from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
+from oddsmith.errors import InvalidInput
+from oddsmith.fingerprint import unversioned
+from oddsmith.policy_file import PolicyFile, read_policy
+
+__all__ = ["add_commands"]
+
+_LEADERS = 10
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to a parser."""
+    fit = commands.add_parser("fit", help="learn from logs of any size, on one machine or many")
+    fit.add_argument("logs", nargs="+", metavar="LOG", help="the logs, in the order of time")
+    fit.add_argument("--policy", type=Path, required=True, metavar="FILE", help="the policy file")
+    fit.add_argument("--out", type=Path, required=True, metavar="FILE", help="the state, an .npz that Agent.load reads")
+    fit.add_argument("--engine", default="serial", help="serial (default), local, dask, ray or spark")
+    fit.add_argument("--workers", type=int, help="number of processes (default: all cores)")
+    fit.add_argument("--seed", type=int, help="of the agent's draws (default: the policy file's, else 0)")
+    add_reading(fit)
+    fit.add_argument("--json", action="store_true", help="print JSON for programs")
+    fit.set_defaults(run=_fit)
+
+
+def _fit(asked: argparse.Namespace) -> str:
+    from oddsmith.logs.fitting import fit_log
+
+    file = read_policy(asked.policy)
+    meta: dict[str, Any] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
+    check_file_place(asked.out)
+    saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
+    settings: Any = {"engine": asked.engine, "workers": asked.workers, "reader": reader(asked, file.arms)}
+    with asking(str(asked.policy)):
+        fitted = fit_log(file.policy, asked.logs, **settings)
+    meta["steps"] = fitted.learnt + fitted.waiting
+    saving.write(asked.out, saving.pack(file.policy, fitted.state, meta))
+    posterior = _posterior(asked.out, file)
+    if asked.json:
+        record: dict[str, Any] = {"learnt": fitted.learnt, "waiting": fitted.waiting, "kinds": list(fitted.kinds)}
+        return as_json(record | {"floor": fitted.floor, "posterior": posterior, "promises": list(fitted.promises)})
+    lines = [str(fitted), *_leaders(posterior)]
+    if unversioned(file.policy):
+        lines.append("Models have no version: a load will accept any models of these names.")
+    return "\n".join([*lines, "", f"state: {asked.out}"])
+
+
+def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
+    """Each expert's weight in the agent that was written, the largest first; None where a policy has no experts."""
+    from oddsmith.agent import Agent
+
+    agent = Agent.load(path, file.policy)
+    try:
+        found = agent.posterior()
+    except InvalidInput:
+        return None
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
+def _leaders(posterior: dict[str, float] | None) -> list[str]:
+    if posterior is None:
+        return []
+    from oddsmith.reports.page import Table
+
+    rows = tuple((name, f"{weight:.4g}") for name, weight in list(posterior.items())[:_LEADERS])
+    more = len(posterior) - len(rows)
+    return ["", str(Table(("expert", "posterior"), rows)), *([f"and {more:,} more"] if more else [])]

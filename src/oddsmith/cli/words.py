@@ -1,0 +1,95 @@
+"""What commands share: JSON for programs, answers that are refused, and how a log is to be read."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.logs.reading import FORMATS, LogReader
+
+__all__ = ["Refused", "add_reading", "as_json", "asking", "check_file_place", "checked_seed", "reader"]
+
+
+class Refused(NamedTuple):
+    """What to print where no answer can be given: the command then exits with 3."""
+
+    text: str
+
+
+def as_json(value: Any) -> str:
+    """Strict JSON: infinities as strings, what is no number as null.
+
+    >>> as_json({"bound": float("inf"), "value": float("nan")})
+    '{\\n  "bound": "inf",\\n  "value": null\\n}'
+    """
+
+    def plain(inner: Any) -> Any:
+        if isinstance(inner, dict):
+            return {name: plain(one) for name, one in inner.items()}
+        if isinstance(inner, list | tuple):
+            return [plain(one) for one in inner]
+        if not isinstance(inner, float) or isfinite(inner):
+            return inner
+        return None if isnan(inner) else str(inner)
+
+    return json.dumps(plain(value), indent=2, allow_nan=False)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a log is to be read."""
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="their names of our columns: arm=shown reward=clicked context=age,city (a trailing comma: a list of one)",
+    )
+    parser.add_argument("--arms", nargs="+", metavar="NAME", help="the arms' names, in the order of their numbers")
+    parser.add_argument("--format", help=f"{', '.join(FORMATS[:-1])} (default: by the file's name and content)")
+
+
+def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None) -> LogReader:
+    """The reader that these options describe; `arms` are those of a policy file."""
+    columns: dict[str, Any] = {}
+    for pair in asked.columns:
+        ours, sign, theirs = pair.partition("=")
+        if not sign or not ours or not theirs:
+            raise InvalidInput(f"columns must be OURS=THEIRS like reward=clicked; got {pair!r}")
+        if ours in columns:
+            raise InvalidInput(f"columns must name each of ours once; got {ours!r} twice")
+        columns[ours] = [one for one in theirs.split(",") if one] if "," in theirs else theirs
+    if asked.arms is not None and arms is not None and tuple(asked.arms) != tuple(arms):
+        raise InvalidInput(f"arms must be those of the policy file, {list(arms)}; got {asked.arms}")
+    return LogReader(columns, asked.arms if arms is None else arms, asked.format)
+
+
+def check_file_place(path: Path) -> None:
+    """Refuses, before the work, a file that could not be written after it."""
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else "its folder does not exist"
+        raise BadFile(f"out must be a file that can be written; got {str(path)!r}, {why}")
+
+
+def checked_seed(*choices: int | None) -> int:
+    """The first seed that is given."""
+    seed = next(one for one in choices if one is not None)
+    if not 0 <= seed < 2**63:
+        raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1; got {seed}")
+    return seed
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Whatever a user's own experts raise becomes one sentence."""
+    try:
+        yield
+    except (OddsmithError, MemoryError):
+        raise
+    except Exception as error:
+        raised = f"{type(error).__name__}: {error}"
+        raise ExpertFailed(f"{what} must answer the log's contexts; {raised:.160}") from error

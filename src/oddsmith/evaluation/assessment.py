@@ -1,0 +1,148 @@
+"""An assessment: every estimator's answer for every target on one log, with what stands beside it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oddsmith.arrays import Array
+from oddsmith.errors import InvalidInput
+from oddsmith.evaluation.compare import compare
+from oddsmith.evaluation.diagnostics import Diagnostics, check_rules, diagnose
+from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
+from oddsmith.evaluation.intervals import Estimate, estimate
+from oddsmith.evaluation.rows import rows_of
+from oddsmith.evaluation.served import ServedReport, served_as_logged
+from oddsmith.evaluation.terms import Terms
+from oddsmith.logs.table import Log
+
+__all__ = ["Answer", "Assessment", "ESTIMATORS", "LOGGED", "assess", "given"]
+
+Answer = Estimate | str
+"""An estimate (which may be refused by its rules), or the sentence that says why it cannot be asked for."""
+LOGGED = "logged"
+"""The name of the logger itself among targets."""
+_PLAIN: dict[str, Callable[..., Terms]] = {"ips": ips, "snips": snips, "clipped_ips": clipped_ips}
+_MODELLED: dict[str, Callable[..., Terms]] = {"dm": dm, "dr": dr, "switch_dr": switch_dr, "shrunk_dr": shrunk_dr}
+ESTIMATORS = (*_PLAIN, *_MODELLED)
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What a log says about targets.
+
+    `answers` are by target and estimator, `differences` from the baseline by estimator and target (unbiased estimators
+    only, as biases do not cancel). `terms` are what the answers are made of, `diagnostics` stand beside each target.
+    `served` is the test that arms follow the logged odds, or why it cannot be done.
+    """
+
+    log: Log
+    targets: dict[str, Array]
+    logged: Estimate
+    answers: dict[str, dict[str, Answer]]
+    terms: dict[str, dict[str, Terms]]
+    diagnostics: dict[str, Diagnostics]
+    baseline: str
+    differences: dict[str, dict[str, Answer]]
+    served: ServedReport | str
+
+    @property
+    def answered(self) -> bool:
+        """Whether any estimator that weighs rows has an answer: dm is a model's opinion, no more."""
+        return any(given(one) for answers in self.answers.values() for name, one in answers.items() if name != "dm")
+
+
+def given(answer: Answer) -> bool:
+    """Whether this is a number."""
+    return not isinstance(answer, str) and not answer.refused
+
+
+def assess(
+    log: Log,
+    targets: Mapping[str, Array],
+    *,
+    predictions: Array | None = None,
+    baseline: str = LOGGED,
+    level: float = 0.95,
+    interval: str = "normal",
+    floor: float | None = None,
+    seed: int = 0,
+    overrule: Iterable[str] = (),
+) -> Assessment:
+    """All estimators (those with a reward model where `predictions` (T, K) are given) for all targets, by name.
+
+    What an estimator cannot do with this log is its answer, not an exception. Differences are paired, and hold together
+    for each estimator (`compare`).
+
+    >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
+    >>> found = assess(log, {"mostly 0": [0.9, 0.1]})
+    >>> print(found.answers["mostly 0"]["ips"], found.differences["ips"]["mostly 0"], sep="; ")
+    ips: 0.925 in [0.8389, 1] (0.95 normal); mostly 0 - logged: 0.3 in [0.2454, 0.3546] (0.95 normal)
+    """
+    settings: Any = {"level": level, "interval": interval, "floor": floor, "seed": seed}
+    settings["overrule"] = check_rules(overrule)
+    if not targets or LOGGED in targets:
+        raise InvalidInput(f"targets must be at least one, and none named {LOGGED!r}; got {list(targets)}")
+    if baseline != LOGGED and baseline not in targets:
+        raise InvalidInput(f"baseline must be one of {', '.join([LOGGED, *targets])}; got {baseline!r}")
+    today = logged(log)
+    own = estimate(today, **settings | {"floor": None})  # refuses settings that make no sense, for all
+    terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
+    answers: dict[str, dict[str, Answer]] = {name: {} for name in targets}
+    for name, odds in targets.items():
+        for estimator, made in _asked(log, odds, predictions).items():
+            answers[name][estimator] = made if isinstance(made, str) else _answer(made, settings)
+            if not isinstance(made, str):
+                terms[name][estimator] = made
+    told = {name: diagnose(next(iter(found.values()))) for name, found in terms.items() if found}
+    differences = _differences(terms, answers, today, baseline, settings)
+    return Assessment(log, dict(targets), own, answers, terms, told, baseline, differences, _served(log))
+
+
+def _asked(log: Log, odds: Array, predictions: Array | None) -> dict[str, Terms | str]:
+    """Each estimator's terms, or why it has none."""
+    made: dict[str, Terms | str] = {}
+    rows_of(log, odds)  # odds that are none are no answer
+    if predictions is not None:
+        dm(log, odds, predictions)
+    estimators = _PLAIN if predictions is None else _PLAIN | _MODELLED
+    for name, estimator in estimators.items():
+        try:
+            made[name] = estimator(log, odds) if name in _PLAIN else estimator(log, odds, predictions)
+        except InvalidInput as error:
+            made[name] = str(error)
+    return made
+
+
+def _answer(terms: Terms, settings: Any) -> Answer:
+    try:
+        return estimate(terms, **settings)
+    except InvalidInput as error:
+        return str(error)
+
+
+def _differences(
+    terms: dict[str, dict[str, Terms]],
+    answers: dict[str, dict[str, Answer]],
+    today: Terms,
+    baseline: str,
+    settings: Any,
+) -> dict[str, dict[str, Answer]]:
+    """By estimator and target, where target and baseline both have an answer without bias."""
+    found: dict[str, dict[str, Answer]] = {}
+    for estimator in ESTIMATORS:
+        own = {name: terms[name][estimator] for name in terms if given(answers[name].get(estimator, ""))}
+        sides = {LOGGED: today} if baseline == LOGGED else {}
+        sides |= {name: one for name, one in own.items() if one.unbiased}
+        if baseline in sides and len(sides) > 1:
+            try:
+                found[estimator] = dict(compare(sides, baseline=baseline, **settings).differences)
+            except InvalidInput as error:
+                found[estimator] = dict.fromkeys([name for name in sides if name != baseline], str(error))
+    return found
+
+
+def _served(log: Log) -> ServedReport | str:
+    try:
+        return served_as_logged(log)
+    except InvalidInput as error:
+        return str(error)

@@ -1,0 +1,201 @@
+"""The report of an assessment: tables of answers and diagnostics, and figures of values, weights and overlap."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.evaluation.assessment import Answer, Assessment, given
+from oddsmith.evaluation.diagnostics import Diagnostics, broken
+from oddsmith.evaluation.intervals import Estimate
+from oddsmith.logs.kinds import KINDS
+from oddsmith.reports.page import Figure, Section, Table, write
+from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
+
+__all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
+
+_ARMS = 20  # arms in the figure of overlap
+
+
+def summary(found: Assessment) -> list[str]:
+    """Sentences about the log: its rows and class, the logged value, and whether arms were served as logged."""
+    log, n = found.log, len(found.log)
+    known = int((~np.isnan(log.reward)).sum())
+    served = found.served if isinstance(found.served, str) else found.served.sentence
+    flag = "" if isinstance(found.served, str) or not found.served.caught else "Caution, weights cannot be trusted. "
+    return [
+        f"{n:,} rows over {log.n_arms} arms, {known:,} with a reward; the log is {log.kind}: {KINDS[log.kind]}.",
+        f"The logger itself: {_shown(found.logged)}.",
+        f"Served as logged: {flag}{served}",
+    ]
+
+
+def answers_table(found: Assessment) -> Table:
+    """A row for each target and estimator: value, interval, and what to know about it."""
+    rows = [
+        (target, estimator, *_cells(answer))
+        for target, answers in found.answers.items()
+        for estimator, answer in answers.items()
+    ]
+    return Table(("target", "estimator", "value", "low", "high", "note"), tuple(rows))
+
+
+def refusals(found: Assessment) -> list[str]:
+    """Why answers were refused: a line for each target, rule and sentence, with the estimators it is about."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for where in (found.answers, _by_difference(found)):
+        for target, answers in where.items():
+            for estimator, answer in answers.items():
+                for why in _reasons(answer):
+                    said.setdefault((target, why), []).append(estimator)
+    return [f"{target}, {', '.join(estimators)}: {why}." for (target, why), estimators in said.items()]
+
+
+def _reasons(answer: Answer) -> list[str]:
+    if isinstance(answer, str):
+        return [f"refused: {answer}"]
+    against = broken(answer.diagnostics, answer.interval)
+    return [f"refused by rule {rule}: {against[rule]}" for rule in answer.refused]
+
+
+def _by_difference(found: Assessment) -> dict[str, dict[str, Answer]]:
+    """Differences by name and estimator."""
+    targets = dict.fromkeys(target for answers in found.differences.values() for target in answers)
+    return {
+        f"{target} - {found.baseline}": {
+            e: answers[target] for e, answers in found.differences.items() if target in answers
+        }
+        for target in targets
+    }
+
+
+def differences_table(found: Assessment) -> Table:
+    """A row for each target and unbiased estimator: its value minus the baseline's."""
+    rows = [
+        (name, e, *_cells(answer)) for name, answers in _by_difference(found).items() for e, answer in answers.items()
+    ]
+    return Table(("difference", "estimator", "value", "low", "high", "note"), tuple(rows))
+
+
+def diagnostics_table(found: Assessment) -> Table:
+    """What stands beside the numbers of each target."""
+    headers = ("target", "effective rows", "largest weight's share", "mass without support", "mean weight", "± s.e.")
+    rows = [(target, *_beside(found, target, one)) for target, one in found.diagnostics.items()]
+    return Table(headers, tuple(rows))
+
+
+def write_report(found: Assessment, path: Path, title: str) -> Path:
+    """Write the assessment as one HTML page: the whole of it or nothing."""
+    weighed = {name: terms["ips"].weights for name, terms in found.terms.items() if "ips" in terms}
+    beside = [_values_figure(found), *([_weights_figure(weighed)] if weighed else []), _overlap_figure(found)]
+    sections = [
+        Section("Values", printed="\n".join(refusals(found)), tables=(answers_table(found),), figures=(beside[0],)),
+        Section("How far the log carries", tables=(diagnostics_table(found),), figures=tuple(beside[1:])),
+    ]
+    if found.differences:
+        text = f"Paired, row by row, against {found.baseline}; all rows of an estimator hold together at its level."
+        sections.insert(1, Section("Differences", text, tables=(differences_table(found),)))
+    return write(path, title, "\n\n".join(summary(found)), sections)
+
+
+def _cells(answer: Answer) -> tuple[str, str, str, str]:
+    """Value, low, high, and a note: a refusal, a bias, rules that were overruled, a setting that was chosen."""
+    if isinstance(answer, str):
+        return "", "", "", "refused"
+    if answer.refused:
+        return "", "", "", f"refused: {', '.join(answer.refused)}"
+    notes = [] if answer.unbiased else ["its bias is not counted"]
+    if answer.setting is not None:
+        notes.append("nothing shrunk" if answer.setting == np.inf else f"setting {answer.setting:.4g}")
+    notes += [f"overruled: {', '.join(answer.overruled)}"] if answer.overruled else []
+    value, low, high = (f"{one:.4f}" for one in (answer.value, answer.low, answer.high))
+    return value, low, high, "; ".join(notes)
+
+
+def _shown(one: Estimate) -> str:
+    if one.refused:
+        return f"refused: {one.why}"
+    return f"{one.value:.4f} in [{one.low:.4f}, {one.high:.4f}] ({one.level:.3g} {one.interval})"
+
+
+def _beside(found: Assessment, target: str, one: Diagnostics) -> tuple[str, ...]:
+    if "ips" not in found.terms[target]:
+        return "", "", f"{one.missing:.2%}", "", ""
+    return (
+        f"{one.ess:,.1f} of {one.n:,}",
+        f"{one.largest_share:.2%}",
+        f"{one.missing:.2%}",
+        f"{one.mean_weight:.4f}",
+        f"{one.weight_error:.2g}",
+    )
+
+
+def _values_figure(found: Assessment) -> Figure:
+    """Values with intervals, a band of rows for each target."""
+    rows = [(target, name, one) for target, answers in found.answers.items() for name, one in answers.items()]
+    targets = list(found.answers)
+    figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(rows))
+    for y, (target, _, one) in enumerate(rows):
+        i = targets.index(target)
+        if isinstance(one, str) or not given(one):
+            panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
+            continue
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        panel.plot([one.low, one.high], [y, y], color=colour, ls="-" if one.unbiased else ":", lw=2)
+        panel.plot(one.value, y, color=colour, marker=marker, ms=6)
+    if not found.logged.refused:
+        panel.axvline(found.logged.value, color="0.3", ls="--", lw=1)
+        panel.axvspan(found.logged.low, found.logged.high, color="0.3", alpha=0.12, lw=0)
+    labels = [f"{plain(target)}  {name}" if len(targets) > 1 else name for target, name, _ in rows]
+    panel.set_yticks(range(len(rows)), labels)
+    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.set_xlabel("value, mean reward")
+    caption = (
+        "Each estimator's value with its interval (dotted: its bias is not counted). Dashed, with its band: the logger."
+    )
+    return Figure(svg(figure), caption)
+
+
+def _weights_figure(weighed: dict[str, Any]) -> Figure:
+    """How many rows have which weight, on log scales; rows of weight 0 are counted in the legend."""
+    figure, (panel,) = panels(1, width=8.5)
+    drawn = {name: weights[weights > 0] for name, weights in weighed.items()}
+    some = np.concatenate([*drawn.values(), np.ones(1)])
+    low, high = some.min() / 1.3, some.max() * 1.3
+    edges = np.geomspace(low, high, 41)
+    for i, (name, weights) in enumerate(drawn.items()):
+        label = f"{plain(name)}: {1 - len(weights) / len(weighed[name]):.0%} of rows have weight 0"
+        style: Any = {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)], "lw": 1.8}
+        panel.stairs(np.histogram(weights, edges)[0], edges, label=label, **style)
+    panel.axvline(1, color="0.3", lw=1)
+    panel.set(xscale="log", yscale="log", xlim=(low, high), xlabel="weight, target's odds / logged odds", ylabel="rows")
+    panel.set_ylim(bottom=0.7)
+    panel.legend(frameon=False, fontsize=9)
+    return Figure(svg(figure), "Weights of the drawn arms. A tail far to the right of 1 is what makes intervals wide.")
+
+
+def _overlap_figure(found: Assessment) -> Figure:
+    """Mean odds by arm, of the logger and of the targets."""
+    log = found.log
+    exact = log.propensities is not None
+    means = {name: np.atleast_2d(odds).mean(axis=0) for name, odds in found.targets.items()}
+    own: Array = np.bincount(log.arm, minlength=max(map(len, means.values()))) / len(log)
+    if log.propensities is not None:
+        own = log.propensities.mean(axis=0)
+    apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
+    kept = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
+    figure, (panel,) = panels(1, width=8.5, height=1.5 + 0.28 * len(kept))
+    y = np.arange(len(kept))
+    panel.barh(y, own[kept], height=0.6, color="0.8", label="the logger's odds" if exact else "the logger's draws")
+    for i, (name, mean) in enumerate(means.items()):
+        style: Any = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        panel.plot(mean[kept], y, ls="none", ms=6, label=plain(name), **style)
+    names = [str(a) for a in kept] if log.arms is None else [plain(log.arms[a]) for a in kept]
+    panel.set_yticks(y, names)
+    panel.set_ylim(len(kept) - 0.5, -0.5)
+    panel.set_xlim(left=0)
+    panel.set_xlabel("mean odds")
+    panel.legend(frameon=False, fontsize=9)
+    some = f" The {_ARMS} of {log.n_arms} arms where they differ most." if len(kept) < log.n_arms else ""
+    return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
