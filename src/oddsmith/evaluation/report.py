@@ -171,7 +171,7 @@ def _weights_figure(weighed: dict[str, Any]) -> Figure:
     panel.axvline(1, color="0.3", lw=1)
     panel.set(xscale="log", yscale="log", xlim=(low, high), xlabel="weight, target's odds / logged odds", ylabel="rows")
     panel.set_ylim(bottom=0.7)
-    panel.legend(frameon=False, fontsize=9)
+    _legend(panel)
     return Figure(svg(figure), "Weights of the drawn arms. A tail far to the right of 1 is what makes intervals wide.")
 
 
@@ -190,12 +190,17 @@ def _overlap_figure(found: Assessment) -> Figure:
     panel.barh(y, own[kept], height=0.6, color="0.8", label="the logger's odds" if exact else "the logger's draws")
     for i, (name, mean) in enumerate(means.items()):
         style: Any = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-        panel.plot(mean[kept], y, ls="none", ms=6, label=plain(name), **style)
+        panel.plot(mean[kept], y, ls="none", ms=6, label=plain(name), clip_on=False, zorder=3, **style)
     names = [str(a) for a in kept] if log.arms is None else [plain(log.arms[a]) for a in kept]
     panel.set_yticks(y, names)
     panel.set_ylim(len(kept) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")
-    panel.legend(frameon=False, fontsize=9)
+    _legend(panel)
     some = f" The {_ARMS} of {log.n_arms} arms where they differ most." if len(kept) < log.n_arms else ""
     return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
+
+
+def _legend(panel: Any) -> None:
+    """Above the panel, where it hides nothing."""
+    panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
