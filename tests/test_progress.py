@@ -43,3 +43,11 @@ def test_an_interrupted_bar_ends_its_line(monkeypatch: pytest.MonkeyPatch) -> No
     next(bar)
     bar.close()  # type: ignore[attr-defined]
     assert screen.getvalue().endswith("\n")
+
+
+def test_work_of_unknown_length_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("oddsmith.progress.time.monotonic", lambda: float(next(clock)))
+    screen = Terminal()
+    list(progress(range(4), None, "batches", screen))
+    assert screen.getvalue().endswith("batches 4, 5 s \n")

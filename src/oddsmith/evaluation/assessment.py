@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.compare import compare
 from oddsmith.evaluation.diagnostics import Diagnostics, check_rules, diagnose
@@ -84,8 +84,10 @@ def assess(
         raise InvalidInput(f"targets must be at least one, and none named {LOGGED!r}; got {list(targets)}")
     if baseline != LOGGED and baseline not in targets:
         raise InvalidInput(f"baseline must be one of {', '.join([LOGGED, *targets])}; got {baseline!r}")
+    if floor is not None:
+        number("floor", floor, low=0, high=1, open_low=True)
     today = logged(log)
-    own = estimate(today, **settings | {"floor": None})  # refuses settings that make no sense, for all
+    own = estimate(today, **settings | {"floor": None})  # refuses level and interval that make no sense, for all
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: dict[str, dict[str, Answer]] = {name: {} for name in targets}
     for name, odds in targets.items():

@@ -1,0 +1,198 @@
+"""`oddsmith evaluate | replay | fit`: the library's numbers, refusals with their own exit code, and reports."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from cli.campaign import ARMS, place
+from oddsmith.cli.main import main
+from oddsmith.evaluation import (
+    arm_target,
+    assess,
+    compare,
+    cross_fit,
+    diagnose,
+    dr,
+    estimate,
+    ips,
+    logged,
+    policy_target,
+    served_as_logged,
+    shrunk_dr,
+    snips,
+    uniform_target,
+)
+
+WOMEN = Path(od.__file__).parents[3] / "shared" / "data" / "logged" / "obd_bts_women.parquet"
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: Any) -> od.Log:
+    monkeypatch.chdir(tmp_path)
+    return place(tmp_path)
+
+
+def asked(capsys: Any, *arguments: str, code: int = 0) -> Any:
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_numbers_are_the_librarys(log: od.Log, capsys: Any) -> None:
+    targets = ["news.toml", "uniform", "arm:tech"]
+    found = asked(capsys, "evaluate", "log.parquet", *(f"--target={name}" for name in targets), "--level", "0.9")
+    policy = od.read_policy("news.toml").policy
+    odds = {"news.toml": policy_target(log, policy), "uniform": uniform_target(log), "arm:tech": arm_target(log, 2)}
+    rows = [policy.odds(policy.init(), context).propensities for context in log.context]
+    np.testing.assert_allclose(odds["news.toml"], rows, rtol=0, atol=1e-12)
+    own: Any = pytest.importorskip("sklearn.linear_model").Ridge(1.0)
+    scaler = pytest.importorskip("sklearn.preprocessing").StandardScaler()
+    model = pytest.importorskip("sklearn.pipeline").make_pipeline(scaler, own)
+    predictions = cross_fit(log, model, per_arm=True)
+    for name, target in odds.items():
+        expected = {
+            "ips": estimate(ips(log, target), level=0.9),
+            "dr": estimate(dr(log, target, predictions), level=0.9),
+            "shrunk_dr": estimate(shrunk_dr(log, target, predictions), level=0.9),
+        }
+        for estimator, one in expected.items():
+            said = found["targets"][name][estimator]
+            assert [said["value"], said["low"], said["high"]] == [one.value, one.low, one.high]
+        assert found["diagnostics"][name] == diagnose(ips(log, target))._asdict()
+    together = compare({"logged": logged(log)} | {name: snips(log, t) for name, t in odds.items()}, level=0.9)
+    for name in targets:
+        assert found["differences"]["snips"][name]["low"] == together.differences[name].low
+    assert set(found["differences"]) == {"ips", "snips", "dr"}  # biases do not cancel
+    assert found["served"]["p_value"] == served_as_logged(log).p_value
+    assert found["logged"]["value"] == log.reward.mean()
+
+
+def test_a_table_for_people_and_a_report(log: od.Log, tmp_path: Path, capsys: Any) -> None:
+    assert (
+        main(["evaluate", "log.parquet", "--target", "news.toml", "--target", "arm:sports", "--out", "new/report"]) == 0
+    )
+    printed = capsys.readouterr().out
+    one = estimate(ips(log, arm_target(log, 0)))
+    row = next(line.split() for line in printed.splitlines() if line.startswith("arm:sports  ips"))
+    assert row[2:] == [f"{number:.4f}" for number in (one.value, one.low, one.high)]
+    for words in (
+        "the log is exact",
+        "The logger itself",
+        "Served as logged: Nothing",
+        "effective rows",
+        "mean weight",
+    ):
+        assert words in printed
+    page = (tmp_path / "new" / "report" / "index.html").read_text()
+    assert page.count("<figure>") == 3
+    assert page.endswith("</html>\n")
+    assert [p.name for p in (tmp_path / "new" / "report").iterdir()] == ["index.html"]
+
+
+def test_another_baseline_other_intervals_and_eligible_arms(log: od.Log, capsys: Any) -> None:
+    command = ["evaluate", "log.parquet", "--target=uniform", "--target=news.toml", "--model=none"]
+    found = asked(capsys, *command, "--baseline=uniform", "--interval=anytime")
+    assert list(found["differences"]["ips"]) == ["news.toml"]
+    assert "ratio" in found["targets"]["uniform"]["snips"]["why"]  # a refusal beside answers, not an error
+    assert found["targets"]["uniform"]["ips"]["interval"] == "anytime"
+    eligible = np.ones((len(log), 3), np.bool_)
+    eligible[::2, 2] = log.arm[::2] == 2
+    odds = eligible * np.asarray(log.propensities)
+    masked = od.Log(
+        arm=log.arm,
+        reward=log.reward,
+        propensities=odds / odds.sum(axis=1, keepdims=True),
+        context=log.context,
+        eligible=eligible,
+        arms=ARMS,
+    )
+    target = policy_target(masked, od.read_policy("news.toml").policy)
+    assert (target[~eligible] == 0).all()
+    np.testing.assert_allclose(target.sum(axis=1), 1)
+
+
+def test_refusals_have_their_own_code_and_can_be_overruled(log: od.Log, capsys: Any) -> None:
+    od.write_log(log[:60], "short.parquet")
+    command = ["evaluate", "short.parquet", "--target", "arm:tech"]
+    assert main(command) == 3  # a reward model alone is no answer
+    printed = capsys.readouterr().out
+    assert "refused by rule ess: 60 rows are worth" in printed
+    found = asked(capsys, *command, "--overrule", "ess", "share", "skew", "weight")
+    assert "ess" in found["targets"]["arm:tech"]["ips"]["overruled"]
+
+
+def test_a_log_without_propensities_is_told_what_can_be_done(log: od.Log, capsys: Any) -> None:
+    od.write_log(log.without("propensities", "propensity"), "bare.parquet")
+    assert main(["evaluate", "bare.parquet", "--target", "uniform"]) == 3
+    printed = capsys.readouterr().out
+    assert "the log is unknown" in printed
+    assert "got a log without propensities: use dm (a reward model) or replay, or log propensities" in printed
+    found = asked(capsys, "evaluate", "bare.parquet", "--target", "uniform", code=3)
+    assert found["targets"]["uniform"]["dm"]["refused"] == []
+    assert "refused" in found["served"]
+    assert main(["replay", "bare.parquet", "--policy", "news.toml"]) == 3
+    assert "refused: importance weights (ips, snips, dr) need a log" in capsys.readouterr().out
+
+
+def test_a_log_that_was_not_served_as_logged_is_flagged(log: od.Log, capsys: Any) -> None:
+    rng = np.random.default_rng(3)
+    arm = np.where(rng.random(len(log)) < 0.2, 2, log.arm)
+    od.write_log(od.Log(arm=arm, reward=log.reward, propensities=log.propensities, arms=ARMS), "cached.parquet")
+    main(["evaluate", "cached.parquet", "--target", "uniform", "--model", "none"])
+    assert "Caution, weights cannot be trusted. Arms do not follow the logged odds" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not WOMEN.exists(), reason="obd_bts_women.parquet is not in shared/data/logged")
+def test_open_bandit_with_rounded_propensities_is_flagged(capsys: Any) -> None:
+    assert main(["evaluate", str(WOMEN), "--target", "uniform", "--model", "none"]) == 3
+    printed = capsys.readouterr().out
+    assert "refused by rule weight: the mean weight is 3.13" in printed
+
+
+def test_replay_says_what_the_library_says(log: od.Log, capsys: Any) -> None:
+    found = asked(capsys, "replay", "log.parquet", "--policy", "news.toml", "--seed", "3")
+    lived = od.replay(od.read_policy("news.toml").policy, log, seed=3)
+    assert (found["value"], found["error"], found["accepted"]) == (lived.value, lived.error, len(lived.rows))
+    assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "50"]) == 0
+    assert "accepted  50 of 1,500 rows" in capsys.readouterr().out
+    assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "1"]) == 3
+
+
+def test_fit_writes_an_agent_that_goes_on_and_can_be_evaluated(log: od.Log, capsys: Any) -> None:
+    od.write_log(log[:700], "first.parquet")
+    od.write_log(log[700:], "second.parquet")
+    logs = ["first.parquet", "second.parquet"]
+    assert main(["fit", *logs, "--policy", "news.toml", "--out", "state.npz"]) == 0
+    printed = capsys.readouterr().out
+    assert "1,500 rewards learnt" in printed
+    assert "Every eligible arm had odds of at least 0.1" in printed
+    policy: Any = od.read_policy("news.toml").policy
+    agent = od.Agent.load("state.npz", policy)
+    state = od.fit_log(policy, "log.parquet").state
+    assert (agent.seed, agent.steps, agent.arms) == (5, 1500, tuple(ARMS))
+    np.testing.assert_allclose(np.array(list(agent.posterior().values())), policy.posterior(state), rtol=1e-9)
+    assert agent.decide(np.zeros(2)).step == 1501
+    found = asked(
+        capsys, "fit", *logs, "--policy", "news.toml", "--out", "again.npz", "--engine", "local", "--workers=1"
+    )
+    assert list(found["posterior"]) == ["good", "flat"]
+    evaluated = asked(capsys, "evaluate", "log.parquet", "--target=news.toml", "--state=state.npz", "--model=none")
+    expected = estimate(ips(log, policy_target(log, policy, agent.state)))
+    assert evaluated["targets"]["news.toml"]["ips"]["value"] == expected.value
+
+
+def test_assess_refuses_what_makes_no_sense(log: od.Log) -> None:
+    target = uniform_target(log)
+    for wrong, message in (
+        ({"targets": {}}, "targets must be at least one"),
+        ({"targets": {"logged": target}}, "none named 'logged'"),
+        ({"targets": {"u": target}, "baseline": "v"}, "baseline must be one of logged, u; got 'v'"),
+        ({"targets": {"u": target * 2}}, "must be odds that sum to 1"),
+        ({"targets": {"u": target}, "predictions": target[:, :2]}, "predictions must be mean rewards of all arms"),
+    ):
+        settings: Any = wrong
+        with pytest.raises(od.InvalidInput, match=message):
+            assess(log, **settings)
