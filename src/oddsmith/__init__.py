@@ -12,6 +12,7 @@ from oddsmith.errors import (
     AllExpertsRefuted,
     BadFile,
     BrokenLog,
+    Conflict,
     ExpertFailed,
     Infeasible,
     InvalidInput,
@@ -24,6 +25,7 @@ from oddsmith.errors import (
     OddsmithWarning,
     OrderMatters,
     OutOfDomain,
+    StoreFailed,
     TooLarge,
 )
 from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight, replay
@@ -101,6 +103,7 @@ __all__ = [
     "CalibrationMonitor",
     "CalibrationReport",
     "Clipped",
+    "Conflict",
     "Cover",
     "Decision",
     "EXP4",
@@ -153,6 +156,7 @@ __all__ = [
     "RewardScale",
     "Schema",
     "SquareCB",
+    "StoreFailed",
     "TableExperts",
     "TooLarge",
     "UCB1",

@@ -5,12 +5,14 @@ OddsmithError
 │   ├── NoEligibleArm               a decision was asked for with nothing to choose from
 │   ├── Infeasible                  floors and caps that no distribution can meet
 │   ├── BrokenLog                   a row of a log breaks a rule; knows its column and row
+│   ├── Conflict                    an event that was stored before comes again with another value
 │   └── OutOfDomain                 a loss is not a number where an expert did predict
 ├── AllExpertsRefuted               a reward has probability zero under every awake expert
 ├── ExpertFailed                    an expert bank returned something that is not (…, N, K)
 ├── OrderMatters                    merging states whose posterior is defined by the order of events
 ├── TooLarge (MemoryError)          a cover that does not fit, with the one that would
 ├── NotPortable (TypeError)         a policy that cannot be named in a file (lambda, local function)
+├── StoreFailed                     events could not be written or read: nothing was answered
 ├── BadFile (ValueError)            a file that is not what it should be, or of another policy
 └── MissingExtra (ImportError)      an optional package is needed; says which extra brings it
 
@@ -22,6 +24,7 @@ __all__ = [
     "AllExpertsRefuted",
     "BadFile",
     "BrokenLog",
+    "Conflict",
     "ExpertFailed",
     "Infeasible",
     "InvalidInput",
@@ -34,6 +37,7 @@ __all__ = [
     "OddsmithWarning",
     "OrderMatters",
     "OutOfDomain",
+    "StoreFailed",
     "TooLarge",
 ]
 
@@ -73,6 +77,10 @@ class BrokenLog(InvalidInput):
         return BrokenLog(self.column, self.row + by, self.rule, source)
 
 
+class Conflict(InvalidInput):
+    """An event that was stored before comes again with another value: the first one stays."""
+
+
 class OutOfDomain(InvalidInput):
     """A loss is not a number where an expert did predict."""
 
@@ -99,6 +107,10 @@ class NotPortable(OddsmithError, TypeError):
 
 class BadFile(OddsmithError, ValueError):
     """A file is not what it should be, or belongs to another policy."""
+
+
+class StoreFailed(OddsmithError):
+    """Events could not be written or read; what was not answered may be sent again."""
 
 
 class MissingExtra(OddsmithError, ImportError):

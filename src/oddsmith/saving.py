@@ -16,7 +16,7 @@ from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import describe, difference, fingerprint
 
-__all__ = ["pack", "read", "replacing", "write"]
+__all__ = ["pack", "read", "replacing", "unpack", "write"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -61,19 +61,25 @@ def write(path: Path, content: bytes) -> None:
 def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
     """State and meta from a file that `write` made for this policy."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
+        content = path.read_bytes()
     except OSError as error:
         raise BadFile(f"{path} must be a file that Agent.save wrote; {error.strerror or 'it is damaged'}") from error
-    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{path} must be a file that Agent.save wrote; it is something else, or damaged") from error
+    return unpack(content, policy, str(path))
+
+
+def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
+    """State and meta from the bytes that `pack` made for this policy; `name` is what messages call them."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+        meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
+    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
     if meta.get("format") != FORMAT:
-        raise BadFile(f"{path} must be of format {FORMAT!r}; got {meta.get('format')!r}")
-    mine = describe(policy)
+        raise BadFile(f"{name} must be of format {FORMAT!r}; got {meta.get('format')!r}")
     if meta["fingerprint"] != fingerprint(policy):
-        raise BadFile(f"{path} was saved with another policy: {difference(meta['policy'], mine)}")
-    return _filled(policy.init(), arrays, "state", path), meta
+        raise BadFile(f"{name} was saved with another policy: {difference(meta['policy'], describe(policy))}")
+    return _filled(policy.init(), arrays, "state", name), meta
 
 
 def _leaves(tree: Any, name: str) -> "list[tuple[str, Any]]":
@@ -93,13 +99,13 @@ def _leaf(name: str, leaf: Any) -> Any:
     return array
 
 
-def _filled(template: Any, arrays: dict[str, Any], name: str, path: Path) -> Any:
+def _filled(template: Any, arrays: dict[str, Any], name: str, source: str) -> Any:
     """The tree of `template` with the arrays of the file."""
     if isinstance(template, tuple):
         keys = getattr(template, "_fields", range(len(template)))
-        parts = [_filled(inner, arrays, f"{name}/{key}", path) for key, inner in zip(keys, template, strict=True)]
+        parts = [_filled(inner, arrays, f"{name}/{key}", source) for key, inner in zip(keys, template, strict=True)]
         return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
     if name not in arrays:
-        raise BadFile(f"{path} must hold {name}, which this policy's state has; it does not")
+        raise BadFile(f"{source} must hold {name}, which this policy's state has; it does not")
     saved = arrays[name]
     return saved if isinstance(template, np.ndarray) else type(template)(saved.item())

@@ -1,0 +1,183 @@
+"""The Store protocol: what any place for events must promise, and the light lines it is read by."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from oddsmith.decision import Decision
+from oddsmith.errors import OddsmithError, StoreFailed
+from oddsmith.storage.events import (
+    Activation,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    ExpertChange,
+    Reward,
+)
+
+__all__ = ["Erased", "Kind", "Line", "Receipt", "Rule", "Snapshot", "Store", "line_of", "thinned"]
+
+Kind: TypeAlias = Literal["decision", "activation", "reward", "default", "correction", "expert added", "expert retired"]
+Rule: TypeAlias = Literal["first", "sum"]
+"""How rewards of one decision make one: the first counts at once; or all are added up when the window closes."""
+
+_KINDS: dict[type, Kind] = {
+    DecisionMade: "decision",
+    Activation: "activation",
+    Reward: "reward",
+    DefaultReward: "default",
+    Correction: "correction",
+}
+
+
+class Line(NamedTuple):
+    """An event without the decision's body: what the bookkeeping of rewards needs.
+
+    `id` is the decision's, or the expert's name; `value` a reward, a default, a correction or a prior share; `seen` is
+    the position of the state that a decision was made with.
+    """
+
+    position: int
+    kind: Kind
+    id: str
+    key: str
+    value: float | None
+    time: float
+    deferred: bool
+    seen: int | None
+
+
+class Receipt(NamedTuple):
+    """Where an event stands; `new` is False for one that was there before; `refused` says why it is not kept."""
+
+    position: int
+    new: bool
+    refused: OddsmithError | None = None
+
+    def accepted(self) -> int:
+        """The position; a refused event raises."""
+        if self.refused is not None:
+            raise self.refused
+        return self.position
+
+
+class Snapshot(NamedTuple):
+    """A state saved at a position: of which policy, in which format, when."""
+
+    position: int
+    fingerprint: str
+    format: str
+    time: float
+
+
+class Store(Protocol):
+    """The events of one experiment in one total order of positions: 1 and up, in the order of reading.
+
+    An implementation promises:
+
+    1. What `append` answered is on disk, and survives a power cut. Events that could not be written are not answered,
+       the future raises `StoreFailed`; sending them again is safe.
+    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
+       a repeat with another value is refused with `Conflict`. Decisions are known by id alone: the first one counts.
+       A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
+       does not harm the others of its batch.
+    3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
+       appears at or below it. (A sequence number that is handed out before commit does not promise that.)
+    4. Lines and decisions never change. Only contexts can go, by `erase`.
+    5. It belongs to the policy it was made with, and to one reward rule: opening it with another is refused.
+    """
+
+    @property
+    def rule(self) -> Rule:
+        """How rewards of one decision make one."""
+        ...
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""
+        ...
+
+    def head(self) -> int:
+        """The last position that readers may see; 0 if there is none."""
+        ...
+
+    def lines(self, after: int, until: int) -> Iterator[Line]:
+        """The lines with after < position <= until, in order."""
+        ...
+
+    def history(self, ids: Sequence[str], until: int) -> list[Line]:
+        """All lines about these decisions up to `until`, in order."""
+        ...
+
+    def decisions(self, positions: Sequence[int]) -> list[Decision]:
+        """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
+        ...
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot; of older ones, `thinned` says which stay."""
+        ...
+
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots, oldest first."""
+        ...
+
+    def content(self, position: int) -> bytes:
+        """What was kept as the snapshot at this position."""
+        ...
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time; returns how many."""
+        ...
+
+    def close(self) -> None:
+        """Write what is queued, then let go of everything."""
+        ...
+
+
+class Erased:
+    """The context of a decision after it was erased: whoever looks at it is told so; fixed experts never do."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise StoreFailed(
+            "contexts must be there for a policy that learns from them; this one was erased, and no snapshot is later"
+        )
+
+    __array__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # so that it can be copied
+        return self._refuse()
+
+    def __repr__(self) -> str:
+        return "Erased()"
+
+
+def line_of(event: Event, position: int = 0) -> Line:
+    """The light line of an event.
+
+    >>> line_of(Reward("a", 1.0, time=9.0))[:5]
+    (0, 'reward', 'a', '', 1.0)
+    """
+    if isinstance(event, ExpertChange):
+        kind: Kind = "expert added" if event.change == "added" else "expert retired"
+        return Line(position, kind, event.expert, event.key, event.share, event.time, False, None)
+    key, value = getattr(event, "key", ""), getattr(event, "value", None)
+    deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)
+    given = None if value is None else float(value)
+    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), deferred, seen)
+
+
+def thinned(positions: Sequence[int]) -> set[int]:
+    """Which snapshots stay: the two newest, and of older ones the oldest for each doubling of their age.
+
+    So there are few of them, and a correction of an old reward still finds one not far before it.
+
+    >>> sorted(thinned([10, 20, 30, 40, 50, 60, 70, 80]))
+    [10, 20, 50, 70, 80]
+    """
+    ordered = sorted(positions)
+    oldest: dict[int, int] = {}
+    for position in ordered:
+        oldest.setdefault((ordered[-1] - position).bit_length(), position)
+    return {*oldest.values(), *ordered[-2:]}

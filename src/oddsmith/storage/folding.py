@@ -1,0 +1,165 @@
+"""restore and advance: the state as the fold of a store's events, the same bits live, on replicas and after restarts.
+
+Every decision counts at the position where it was settled, with the value its account has at the end of what is read;
+the state is `policy.update` over them in that order, one at a time. Live, a state is advanced by the few new lines; a
+restart advances a snapshot. Where a line rewrites what came before a state, an older snapshot is the start.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from oddsmith.decision import Decision, Policy, State, check_policy
+from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
+from oddsmith.fingerprint import fingerprint
+from oddsmith.progress import progress
+from oddsmith.saving import FORMAT, pack, unpack
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Line, Snapshot, Store
+
+__all__ = ["Change", "Folded", "advance", "restore", "save_snapshot"]
+
+Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
+"""What an added or retired expert makes of policy and state."""
+
+_CHUNK = 500  # decisions in memory at a time
+
+
+class Folded(NamedTuple):
+    """The state after all events up to `position`, and the policy it belongs to (experts may have changed).
+
+    `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take.
+    """
+
+    state: State
+    position: int
+    policy: Policy
+    refused: tuple[int, ...] = ()
+
+
+class _Due(NamedTuple):
+    """What is to be folded, in order, and the first settled position that later lines rewrote (0: none)."""
+
+    items: list[Account | Line]
+    rewritten: int
+
+
+def restore(store: Store, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
+    """The state up to `until` (the head), from the last snapshot that is still true, or from the beginning.
+
+    `policy` is the one the store was made with; `change` is needed where experts were added or retired since. Progress
+    is shown on a terminal.
+    """
+    check_policy(policy)
+    end = _end(store, until)
+    latest = end
+    while True:
+        start = _start(store, policy, latest, change)
+        due = _due(store, start.position, end)
+        if not due.rewritten:
+            return _fold(store, start, due.items, end, change)
+        latest = due.rewritten - 1
+
+
+def advance(
+    store: Store, policy: Policy, folded: Folded, *, until: int | None = None, change: Change | None = None
+) -> Folded:
+    """The state up to `until` (the head) from one that `restore` or `advance` gave; `policy` is the store's first one.
+
+    A policy that moves writes into the state it is given. Where a correction rewrote what the state has learnt, the
+    state is left as it is and `restore` gives the new one.
+    """
+    end = _end(store, until)
+    if end < folded.position:
+        raise InvalidInput(f"until must be at or after the state's position {folded.position}; got {end}")
+    due = _due(store, folded.position, end)
+    if due.rewritten:
+        return restore(store, policy, until=end, change=change)
+    return _fold(store, folded, due.items, end, change)
+
+
+def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
+    """Keep the state in the store, as of its position."""
+    snapshot = Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time)
+    store.keep(snapshot, pack(folded.policy, folded.state, {"position": folded.position}))
+    return snapshot
+
+
+def _end(store: Store, until: int | None) -> int:
+    head = store.head()
+    if until is None:
+        return head
+    if not 0 <= until <= head:
+        raise InvalidInput(f"until must be a position of the store, 0 to {head}; got {until}")
+    return until
+
+
+def _start(store: Store, policy: Policy, latest: int, change: Change | None) -> Folded:
+    """The newest snapshot at or before `latest`, else the state before any event."""
+    usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
+    if not usable:
+        return Folded(policy.init(), 0, policy)
+    position = usable[-1].position
+    if change is not None:  # the policy as it was then; its state comes from the snapshot
+        for line in store.lines(0, position):
+            if line.kind.startswith("expert"):
+                policy, _ = change(policy, policy.init(), line)
+    state, _ = unpack(store.content(position), policy, f"the snapshot at position {position}")
+    return Folded(state, position, policy)
+
+
+def _due(store: Store, after: int, until: int) -> _Due:
+    """What happened in (after, until] that a state at `after` does not know."""
+    accounts: dict[str, Account] = {}
+    known: dict[str, float] = {}  # values that the state has learnt
+    items: list[Account | Line] = []
+    for line in _told(store, after, until):
+        if line.kind.startswith("expert"):
+            items.append(line)
+            continue
+        account = accounts.get(line.id)
+        if account is None:
+            account = accounts[line.id] = Account(store.rule)
+        settles = account.take(line)
+        if line.position > after and settles:
+            items.append(account)
+        elif line.position <= after and account.settled:
+            known[line.id] = account.value
+    changed = [accounts[id].settled for id, value in known.items() if accounts[id].value != value]
+    return _Due(items, min(changed, default=0))
+
+
+def _told(store: Store, after: int, until: int) -> Iterable[Line]:
+    """The lines after `after`, preceded by the whole history of the decisions they are about."""
+    new = store.lines(after, until)
+    if after == 0:
+        return new
+    touched: dict[str, None] = {}
+    changes = []
+    for line in new:
+        if line.kind.startswith("expert"):
+            changes.append(line)
+        else:
+            touched[line.id] = None
+    return sorted([*store.history(list(touched), until), *changes])
+
+
+def _fold(store: Store, start: Folded, items: list[Account | Line], end: int, change: Change | None) -> Folded:
+    state, policy, refused = start.state, start.policy, list(start.refused)
+    for item, decision in progress(_with_decisions(store, items), len(items), "restoring"):
+        if isinstance(item, Line):
+            if change is None:
+                raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
+            policy, state = change(policy, state, item)
+        elif decision is not None:
+            try:
+                state = policy.update(state, decision.numbered(), item.value)
+            except (AllExpertsRefuted, ExpertFailed, InvalidInput):  # raised before anything is written
+                refused.append(item.settled)
+    return Folded(state, end, policy, tuple(refused))
+
+
+def _with_decisions(store: Store, items: list[Account | Line]) -> Iterator[tuple[Account | Line, Decision | None]]:
+    for first in range(0, len(items), _CHUNK):
+        chunk = items[first : first + _CHUNK]
+        found = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))
+        yield from ((item, next(found) if isinstance(item, Account) else None) for item in chunk)

@@ -1,0 +1,224 @@
+"""SQLiteStore: events in one file on disk, WAL with synchronous FULL, one writer thread that commits in groups."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+from oddsmith.decision import Decision, Policy
+from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.storage.base import Line, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.events import Event
+from oddsmith.storage.sqlite_files import Lock, belong, connect
+from oddsmith.storage.sqlite_rows import Row, insert, read_decision, row_of
+
+__all__ = ["SQLiteStore"]
+
+_CHUNK = 2000  # lines a reader takes at a time: short reads let the write-ahead log be emptied
+_MANY = 500  # ids or positions in one statement
+_PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # errors after which the same connection may go on
+
+_Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
+
+
+class SQLiteStore:
+    """A store in one file, for one process: a second one is refused.
+
+    Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
+    of it. Receipts come after the commit. A full disk fails what could not be written, and the store goes on when
+    there is room again; after any other error of the disk it takes nothing more until it is opened anew.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
+    >>> from oddsmith.storage.events import Reward
+    >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> with TemporaryDirectory() as folder, SQLiteStore(f"{folder}/events.sqlite", policy) as store:
+    ...     reward = Reward("a", 1.0, time=0.0)
+    ...     store.append([reward, reward, Reward("a", 0.0, time=1.0)]).result()[:2]
+    (Receipt(position=1, new=True, refused=None), Receipt(position=1, new=False, refused=None))
+    """
+
+    def __init__(self, path: str | Path, policy: Policy, *, rule: Rule = "first") -> None:
+        if rule not in ("first", "sum"):
+            raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
+        self.path, self._rule = Path(path), rule
+        self.commits = 0
+        self._broken, self._closed = "", False
+        with ExitStack() as undo:
+            undo.callback(Lock(self.path).release)
+            self._writing = undo.enter_context(closing(connect(self.path)))
+            belong(self._writing, self.path, policy, rule)
+            self._reading = undo.enter_context(closing(connect(self.path, read_only=True)))
+            self._files = undo.pop_all()
+        self._reader, self._writer, self._entry = threading.Lock(), threading.Lock(), threading.Lock()
+        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "SQLiteStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def rule(self) -> Rule:
+        """How rewards of one decision make one."""
+        return self._rule
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once they are on disk."""
+        rows = [row_of(event) for event in events]
+        if self._rule == "first" and any(row.line.key for row in rows if row.line.kind == "reward"):
+            raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
+        future: Future[tuple[Receipt, ...]] = Future()
+        with self._entry:
+            if self._closed or self._broken:
+                raise StoreFailed(f"{self.path} takes no more events: {self._broken or 'it is closed'}")
+            self._queue.put((rows, future))
+        return future
+
+    def head(self) -> int:
+        """The last committed position; 0 if there is none."""
+        return int(self._read("select coalesce(max(position), 0) from events")[0][0])
+
+    def lines(self, after: int, until: int) -> Iterator[Line]:
+        """The lines with after < position <= until, in order."""
+        while after < until:
+            query = "select * from events where position > ? and position <= ? order by position limit ?"
+            found = self._read(query, (after, until, _CHUNK))
+            yield from map(Line._make, found)
+            if len(found) < _CHUNK:
+                return
+            after = found[-1][0]
+
+    def history(self, ids: Sequence[str], until: int) -> list[Line]:
+        """All lines about these decisions up to `until`, in order."""
+        query = (
+            "select * from events where id in (select value from json_each(?)) and position <= ? "
+            "and kind not in ('expert added', 'expert retired')"
+        )
+        parts = (ids[first : first + _MANY] for first in range(0, len(ids), _MANY))
+        return sorted(Line._make(row) for part in parts for row in self._read(query, (json.dumps(part), until)))
+
+    def decisions(self, positions: Sequence[int]) -> list[Decision]:
+        """The decisions made at these positions, in the order asked for."""
+        query = (
+            "select d.position, d.body, d.context, c.body from decisions d left join contexts c using (position) "
+            "where d.position in (select value from json_each(?))"
+        )
+        found: dict[int, tuple[str, int, str | None]] = {}
+        for first in range(0, len(positions), _MANY):
+            for row in self._read(query, (json.dumps(list(positions[first : first + _MANY])),)):
+                found[row[0]] = row[1:]
+        if missing := [position for position in positions if position not in found]:
+            raise InvalidInput(f"positions must be those of decisions; got {missing[0]}")
+        return [read_decision(*found[position]) for position in positions]
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot, and thin out the older ones."""
+        if not 0 <= snapshot.position <= self.head():
+            raise InvalidInput(f"a snapshot must be of a position up to {self.head()}; got {snapshot.position}")
+        stay = thinned([snapshot.position, *(kept.position for kept in self.snapshots())])
+        gone = "delete from snapshots where position not in (select value from json_each(?))"
+        self._change(
+            ("insert or replace into snapshots values (?, ?, ?, ?, ?)", (*snapshot, content)),
+            (gone, (json.dumps(sorted(stay)),)),
+        )
+
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots, oldest first."""
+        query = "select position, fingerprint, format, time from snapshots order by position"
+        return [Snapshot._make(row) for row in self._read(query)]
+
+    def content(self, position: int) -> bytes:
+        """What was kept as the snapshot at this position."""
+        found = self._read("select content from snapshots where position = ?", (position,))
+        if not found:
+            raise InvalidInput(f"position must be that of a snapshot; got {position}")
+        return bytes(found[0][0])
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time, on disk too; returns how many."""
+        erased = self._change(("delete from contexts where time < ?", (before,)))
+        with self._writer, self._reader:  # the write-ahead log still holds them
+            self._writing.execute("pragma wal_checkpoint(truncate)")
+        return erased
+
+    def close(self) -> None:
+        """Write what is queued, then let go of the file."""
+        with self._entry:
+            if not self._closed:
+                self._queue.put(None)
+            self._closed = True
+        self._thread.join()
+        self._files.close()
+
+    def _write_on(self) -> None:
+        """The writer thread: group after group until the store is closed."""
+        going = True
+        while going:
+            waiting = [self._queue.get()]
+            while not self._queue.empty():
+                waiting.append(self._queue.get())
+            group = [entry for entry in waiting if entry is not None]
+            going = len(group) == len(waiting)
+            group = [(rows, future) for rows, future in group if future.set_running_or_notify_cancel()]
+            if group:
+                self._write(group)
+
+    def _write(self, group: list[_Entry]) -> None:
+        try:
+            with self._transaction():
+                answers = [tuple(insert(self._writing, row) for row in rows) for rows, _ in group]
+        except Exception as error:  # nobody is answered
+            for _, future in group:
+                future.set_exception(error)
+            return
+        self.commits += 1
+        for (_, future), receipts in zip(group, answers, strict=True):
+            future.set_result(receipts)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing on the writing connection; a disk that failed once is not trusted with more."""
+        with self._writer:
+            try:
+                if self._broken:
+                    raise StoreFailed(f"{self.path} takes no more events: {self._broken}")
+                self._writing.execute("begin immediate")
+                yield
+                self._writing.execute("commit")
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", None) not in _PASSING:
+                    self._broken = f"{error}; open it anew"
+                self._roll_back()
+                raise StoreFailed(f"{self.path} could not be written: {error}") from error
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        if self._writing.in_transaction:
+            self._writing.execute("rollback")
+
+    def _change(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
+        """Run statements in one transaction; returns how many rows the last one changed."""
+        changed = 0
+        with self._transaction():
+            for statement in statements:
+                changed = self._writing.execute(*statement).rowcount
+        return changed
+
+    def _read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        try:
+            with self._reader:
+                return self._reading.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{self.path} could not be read: {error}") from error

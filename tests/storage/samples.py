@@ -1,0 +1,106 @@
+"""Policies and events for tests of stores, and the fold written down once more, straight from its definition."""
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+import oddsmith as od
+from oddsmith.storage import (
+    Activation,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    Reward,
+    SQLiteStore,
+    Store,
+)
+
+EXPERTS = ("a", "b", "c", "d")
+
+
+def policy(**settings: Any) -> od.GeneralizedThompsonSampling:
+    """Order defines this posterior (share > 0), unless told otherwise."""
+    chosen: dict[str, Any] = {"gamma": 0.1, "share": 0.05, "prior": [0.4, 0.3, 0.2, 0.1]} | settings
+    return od.GeneralizedThompsonSampling(od.GivenExperts(EXPERTS), **chosen)
+
+
+def made(id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0) -> DecisionMade:
+    """A decision over three arms whose context is what the experts say of them; the third expert sleeps at times."""
+    rng = np.random.default_rng([seed, *id.encode()])
+    context = rng.uniform(0.05, 0.95, (4, 3))
+    if rng.random() < 0.3:
+        context[2] = np.nan
+    judge = policy()
+    decision = od.decide(judge, judge.init(), context, float(rng.random()), step=1)
+    return DecisionMade(id, decision, seen, time, deferred)
+
+
+def append(store: Store, *events: Event) -> list[int]:
+    """The positions of accepted events."""
+    return [receipt.accepted() for receipt in store.append(events).result(timeout=60)]
+
+
+def stored(store: SQLiteStore) -> list[tuple[int, Event]]:
+    """What a store holds, as events again."""
+    lines = list(store.lines(0, store.head()))
+    positions = [line.position for line in lines if line.kind == "decision"]
+    decisions = dict(zip(positions, store.decisions(positions), strict=True))
+    events: list[tuple[int, Event]] = []
+    for line in lines:
+        value = 0.0 if line.value is None else line.value
+        event: Event
+        if line.kind == "decision":
+            event = DecisionMade(line.id, decisions[line.position], line.seen or 0, line.time, bool(line.deferred))
+        elif line.kind == "reward":
+            event = Reward(line.id, value, line.time, line.key)
+        elif line.kind == "activation":
+            event = Activation(line.id, line.time)
+        elif line.kind == "default":
+            event = DefaultReward(line.id, value, line.time)
+        else:
+            event = Correction(line.id, value, line.time, line.key)
+        events.append((line.position, event))
+    return events
+
+
+def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str = "first") -> Any:
+    """The state after these events, by the definition: when does each decision count, and with what?"""
+    log = list(events)
+    counted: list[tuple[int, DecisionMade, float]] = []
+    for place, decision in log:
+        if isinstance(decision, DecisionMade):
+            mine = [(position, event) for position, event in log if getattr(event, "id", None) == decision.id]
+            counts = _counts(place, decision, mine, rule)
+            if counts is not None:
+                counted.append((counts[0], decision, counts[1]))
+    state = judge.init()
+    for _, decision, value in sorted(counted, key=lambda row: row[0]):
+        state = judge.update(state, decision.decision.numbered(), value)
+    return state
+
+
+def _counts(
+    place: int, decision: DecisionMade, mine: Sequence[tuple[int, Event]], rule: str
+) -> tuple[int, float] | None:
+    """Where a decision counts and with which value, or None."""
+    rewards = [(p, e.value) for p, e in mine if isinstance(e, Reward)]
+    defaults = [(p, e.value) for p, e in mine if isinstance(e, DefaultReward)]
+    corrections = [e.value for _, e in mine if isinstance(e, Correction)]
+    shown = [p for p, e in mine if isinstance(e, Activation)] if decision.deferred else [place]
+    heard = [p for p, _ in (defaults if rule == "sum" else rewards + defaults)]
+    if not shown or not heard:
+        return None
+    values = [value for _, value in rewards]
+    total = min(1.0, fsum(values)) if rule == "sum" else (values or [np.nan])[0]
+    value = corrections[-1] if corrections else total if values else defaults[0][1]
+    return max(place, shown[0], min(heard)), value
+
+
+def bits(state: Any) -> list[bytes]:
+    """Every leaf of a state, to the last bit."""
+    if isinstance(state, tuple):
+        return [leaf for part in state for leaf in bits(part)]
+    return [np.asarray(state).tobytes()]

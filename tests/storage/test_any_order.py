@@ -1,0 +1,113 @@
+"""Any sequence of events, repeats, snapshots, erasures and restarts gives the state of the clean fold, bit for bit."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from oddsmith.errors import Conflict, InvalidInput
+from oddsmith.storage import (
+    Activation,
+    Correction,
+    DefaultReward,
+    Event,
+    Reward,
+    SQLiteStore,
+    advance,
+    restore,
+    save_snapshot,
+)
+from oddsmith.storage.base import Rule
+from storage.samples import bits, made, policy, reference
+
+IDS = st.sampled_from("abcdef")
+VALUES = st.sampled_from([0.0, 0.25, 1.0])
+
+
+class Machine(RuleBasedStateMachine):
+    """A store, a live state that follows it, and the list of what was accepted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.judge = policy()
+        self.accepted: list[tuple[int, Event]] = []
+
+    @initialize(kind=st.sampled_from(["first", "sum"]))
+    def begin(self, kind: Rule) -> None:
+        self.kind: Rule = kind
+        self.open()
+        self.live = self.replica = restore(self.store, self.judge)
+
+    def open(self) -> None:
+        self.store = SQLiteStore(Path(self.folder.name) / "events.sqlite", self.judge, rule=self.kind)
+
+    def append(self, event: Event) -> None:
+        receipt = self.store.append([event]).result()[0]
+        if receipt.new:
+            self.accepted.append((receipt.position, event))
+        elif receipt.refused is not None:
+            assert isinstance(receipt.refused, Conflict | InvalidInput)
+
+    @rule(id=IDS, seed=st.integers(0, 1), deferred=st.booleans())
+    def decide(self, id: str, seed: int, deferred: bool) -> None:
+        self.append(made(id, seed=seed, deferred=deferred))
+
+    @rule(id=IDS)
+    def activate(self, id: str) -> None:
+        self.append(Activation(id, 0.0))
+
+    @rule(id=IDS, value=VALUES, key=st.sampled_from(["", "x", "y"]))
+    def reward(self, id: str, value: float, key: str) -> None:
+        self.append(Reward(id, value, 0.0, key if self.kind == "sum" else ""))
+
+    @rule(id=IDS, value=VALUES)
+    def default(self, id: str, value: float) -> None:
+        self.append(DefaultReward(id, value, 0.0))
+
+    @rule(id=IDS, value=VALUES, key=st.sampled_from(["x", "y"]))
+    def correct(self, id: str, value: float, key: str) -> None:
+        self.append(Correction(id, value, 0.0, key))
+
+    @rule()
+    def snapshot(self) -> None:
+        save_snapshot(self.store, self.live, 0.0)
+
+    @rule()
+    def restart(self) -> None:
+        self.store.close()
+        self.open()
+        self.live = restore(self.store, self.judge)
+
+    @rule()
+    def erase(self) -> None:
+        self.store.erase(before=1.0)
+
+    @precondition(lambda self: len(self.accepted) > 2)
+    @rule(back=st.integers(0, 2))
+    def follow_a_little(self, back: int) -> None:
+        """A replica that is behind, at any position."""
+        until = max(self.replica.position, self.store.head() - back)
+        self.replica = advance(self.store, self.judge, self.replica, until=until)
+        known = [row for row in self.accepted if row[0] <= until]
+        assert bits(self.replica.state) == bits(reference(self.judge, known, self.kind))
+
+    @invariant()
+    def the_live_state_is_the_clean_fold(self) -> None:
+        if hasattr(self, "live"):
+            self.live = advance(self.store, self.judge, self.live)
+            assert self.live.position == len(self.accepted)
+            assert bits(self.live.state) == bits(reference(self.judge, self.accepted, self.kind))
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            assert bits(restore(self.store, self.judge).state) == bits(self.live.state)
+            self.store.close()
+        self.folder.cleanup()
+
+
+TestAnyOrder: Any = Machine.TestCase
+TestAnyOrder.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
