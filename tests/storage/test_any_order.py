@@ -110,4 +110,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestAnyOrder: Any = Machine.TestCase
-TestAnyOrder.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestAnyOrder.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)

@@ -71,6 +71,28 @@ def test_what_is_written_comes_back_exactly(opened: Open) -> None:
     assert [line.position for line in store.history(["d1", "nobody"], 2)] == [1, 2]
 
 
+DECISIONS = [
+    od.Decision(np.int64(7), None, None, 1, np.array([0.1, 0.9])),
+    od.Decision(None, "page", np.array([True, False, True]), "tech", np.array([0.3, 0.0, 0.7]), index=2),
+    od.Decision(
+        3, {"x": [1, (2.5, np.inf)]}, None, 0, np.array([1.0]), np.array([0.1, np.nan]), np.array([-0.0, 5e-324])
+    ),
+    od.Decision(4, np.ones(2, dtype=np.float32), None, 0, np.array([1.0]), np.array([0.1]), None, np.array([-np.inf])),
+]
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=range(4))
+def test_every_shape_of_decision_comes_back_exactly(opened: Open, decision: od.Decision) -> None:
+    store = opened()
+    append(store, DecisionMade("a", decision, 0, 0.0))
+    (found,) = store.decisions([1])
+    assert found.to_json() == decision.to_json()
+    for name in ("propensities", "advice", "bonus", "log_weights"):
+        one, other = getattr(found, name), getattr(decision, name)
+        assert (one is None) == (other is None)
+        assert one is None or (one.tobytes() == other.tobytes() and one.dtype == np.float64)
+
+
 def test_repeats_have_no_effect_and_other_values_are_refused(opened: Open) -> None:
     store = opened()
     event, reward = made("d1"), Reward("d1", 0.5, 1.0)
@@ -234,7 +256,7 @@ def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
     assert bits(restore(store, judge, change=change).state) == bits(restored.state)
 
 
-def test_many_writers_share_commits(opened: Open) -> None:
+def test_many_writers_lose_nothing(opened: Open) -> None:
     store = opened()
     writers, each = 16, 20
 
@@ -248,7 +270,6 @@ def test_many_writers_share_commits(opened: Open) -> None:
     for thread in threads:
         thread.join()
     assert store.head() == writers * each == len({line.id for line in store.lines(0, store.head())})
-    assert store.commits < store.head() / 2  # all 16 wait at any time, so groups are near 16
 
 
 def test_positions_outside_the_store(opened: Open) -> None:

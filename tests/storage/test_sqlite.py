@@ -44,6 +44,26 @@ def test_it_writes_ahead_and_syncs_fully(tmp_path: Path) -> None:
     assert modes == ["wal", 2]
 
 
+def test_what_queues_while_the_writer_is_busy_is_one_commit(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
+        with store._writer:  # as if the last group were still being written
+            futures = [store.append([made(f"d{i}")]) for i in range(50)]
+            assert not any(future.done() for future in futures)
+        positions = [future.result()[0].accepted() for future in futures]
+        assert positions == list(range(1, 51))
+        assert store.commits <= 2  # what the writer had taken when it began to wait, and all the rest
+
+
+def test_what_json_cannot_hold_is_refused_before_it_is_queued(tmp_path: Path) -> None:
+    decision = made("a").decision
+    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
+        with pytest.raises(od.InvalidInput, match="context must be numbers, strings"):
+            store.append([DecisionMade("a", decision._replace(context=object()), 0, 0.0)])
+        with pytest.raises(od.InvalidInput, match="that JSON can hold"):
+            store.append([DecisionMade("a", decision._replace(step=float("nan")), 0, 0.0)])
+        assert store.head() == 0
+
+
 def test_erased_contexts_are_gone_from_the_disk(tmp_path: Path) -> None:
     secret = "Marienbad-1907"
     decision = made("a").decision._replace(context={"name": secret})

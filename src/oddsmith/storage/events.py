@@ -27,7 +27,7 @@ class DecisionMade:
 
     def __post_init__(self) -> None:
         _check_name("id", self.id)
-        if not isinstance(self.decision, Decision) or self.decision.propensities.ndim != 1:
+        if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
             raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
         number("time", self.time, low=-1e12, high=1e12)
         if self.seen < 0:

@@ -19,9 +19,10 @@ create table events (        -- light lines: what the bookkeeping of rewards nee
 
 create unique index once on events (id, kind, key);  -- this is the idempotence
 
-create table decisions (     -- the exact JSON of a decision without its context
+create table decisions (     -- all of a decision but its context
     position integer primary key,
-    body text not null,
+    body text not null,      -- JSON: step, eligible, arm, index, and how many numbers there are of each name
+    numbers blob not null,   -- those numbers one after the other: float64, little-endian
     context integer not null -- whether it had one
 );
 

@@ -110,10 +110,10 @@ class SQLiteStore:
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         """The decisions made at these positions, in the order asked for."""
         query = (
-            "select d.position, d.body, d.context, c.body from decisions d left join contexts c using (position) "
-            "where d.position in (select value from json_each(?))"
+            "select d.position, d.body, d.numbers, d.context, c.body from decisions d "
+            "left join contexts c using (position) where d.position in (select value from json_each(?))"
         )
-        found: dict[int, tuple[str, int, str | None]] = {}
+        found: dict[int, tuple[str, bytes, int, str | None]] = {}
         for first in range(0, len(positions), _MANY):
             for row in self._read(query, (json.dumps(list(positions[first : first + _MANY])),)):
                 found[row[0]] = row[1:]

@@ -1,8 +1,14 @@
-"""The rows of a SQLiteStore: what is written of an event, once, and how a decision is read back."""
+"""The rows of a SQLiteStore: what is written of an event, once, and how a decision is read back.
+
+A decision is a line of JSON and its numbers as they lie in memory (float64, little-endian): exact as `to_json` is, in
+half the room and half the time. The context is kept apart, so that it can be erased.
+"""
 
 import json
 import sqlite3
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from oddsmith.decision import Decision
 from oddsmith.encoding import decode, encode
@@ -18,11 +24,15 @@ _INSERT = (
 )
 
 
+_NUMBERS = ("propensities", "advice", "bonus", "log_weights")
+
+
 class Row(NamedTuple):
-    """An event's line, and for a decision the JSON of its body and of its context."""
+    """An event's line, and for a decision its JSON, its numbers, and the JSON of its context."""
 
     line: Line
     body: str | None = None
+    numbers: bytes = b""
     context: str | None = None
 
 
@@ -30,9 +40,17 @@ def row_of(event: Event) -> Row:
     """What is written of an event; whatever cannot be written is refused here."""
     if not isinstance(event, DecisionMade):
         return Row(line_of(event))
-    context = event.decision.context
-    body = event.decision._replace(context=None).to_json()
-    return Row(line_of(event), body, None if context is None else json.dumps(encode(context), allow_nan=False))
+    decision = event.decision
+    arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
+    plain = {name: _plain(getattr(decision, name)) for name in ("step", "eligible", "arm", "index")}
+    counts = {name: len(values) for name, values in arrays.items()}
+    try:
+        body = json.dumps(plain | {"numbers": counts}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
+    numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
+    context = None if decision.context is None else json.dumps(encode(decision.context), allow_nan=False)
+    return Row(line_of(event), body, numbers, context)
 
 
 def insert(connection: sqlite3.Connection, row: Row) -> Receipt:
@@ -46,18 +64,28 @@ def insert(connection: sqlite3.Connection, row: Row) -> Receipt:
     position: int = written[0]
     if row.body is not None:
         had = row.context is not None
-        connection.execute("insert into decisions values (?, ?, ?)", (position, row.body, had))
+        connection.execute("insert into decisions values (?, ?, ?, ?)", (position, row.body, row.numbers, had))
         if had:
             connection.execute("insert into contexts values (?, ?, ?)", (position, line.time, row.context))
     return Receipt(position, True)
 
 
-def read_decision(body: str, had_context: int, context: str | None) -> Decision:
+def read_decision(body: str, numbers: bytes, had_context: int, context: str | None) -> Decision:
     """The decision that was written, with its context, or `Erased` in its place."""
-    decision = Decision.from_json(body)
+    plain: dict[str, Any] = json.loads(body)
+    values, end = np.frombuffer(numbers, dtype="<f8").astype(np.float64), 0  # a copy that may be written to
+    for name, length in plain.pop("numbers").items():
+        plain[name], end = values[end : end + length], end + length
+    if plain["eligible"] is not None:
+        plain["eligible"] = np.array(plain["eligible"])
     if not had_context:
-        return decision
-    return decision._replace(context=Erased() if context is None else decode(json.loads(context)))
+        return Decision(context=None, **plain)
+    return Decision(context=Erased() if context is None else decode(json.loads(context)), **plain)
+
+
+def _plain(value: Any) -> Any:
+    """A number or name, or an array of them as a list."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _rewarded(connection: sqlite3.Connection, decision: str) -> bool:
