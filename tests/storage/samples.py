@@ -68,13 +68,14 @@ def stored(store: SQLiteStore) -> list[tuple[int, Event]]:
 
 def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str = "first") -> Any:
     """The state after these events, by the definition: when does each decision count, and with what?"""
-    log = list(events)
+    about: dict[str, list[tuple[int, Event]]] = {}
+    for position, event in events:
+        about.setdefault(getattr(event, "id", ""), []).append((position, event))
     counted: list[tuple[int, DecisionMade, float]] = []
-    for place, decision in log:
-        if isinstance(decision, DecisionMade):
-            mine = [(position, event) for position, event in log if getattr(event, "id", None) == decision.id]
-            counts = _counts(place, decision, mine, rule)
-            if counts is not None:
+    for mine in about.values():
+        for place, decision in mine:
+            counts = _counts(place, decision, mine, rule) if isinstance(decision, DecisionMade) else None
+            if counts is not None and isinstance(decision, DecisionMade):
                 counted.append((counts[0], decision, counts[1]))
     state = judge.init()
     for _, decision, value in sorted(counted, key=lambda row: row[0]):

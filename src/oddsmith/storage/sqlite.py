@@ -148,7 +148,9 @@ class SQLiteStore:
         """Erase the contexts of decisions made before that time, on disk too; returns how many."""
         erased = self._change(("delete from contexts where time < ?", (before,)))
         with self._writer, self._reader:  # the write-ahead log still holds them
-            self._writing.execute("pragma wal_checkpoint(truncate)")
+            (held, *_) = self._writing.execute("pragma wal_checkpoint(truncate)").fetchone()
+        if held:
+            raise StoreFailed(f"{self.path} is being read by another program: contexts are still on disk, erase again")
         return erased
 
     def close(self) -> None:

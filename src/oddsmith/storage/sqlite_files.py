@@ -9,7 +9,7 @@ from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.fingerprint import describe, difference, fingerprint
 
-__all__ = ["FORMAT", "SYNCHRONOUS", "Lock", "belong", "connect"]
+__all__ = ["FORMAT", "Lock", "SYNCHRONOUS", "belong", "connect"]
 
 FORMAT = "oddsmith store 1"
 SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
