@@ -23,7 +23,7 @@ from oddsmith.storage import (
 from oddsmith.storage.base import Rule
 from storage.samples import bits, made, policy, reference
 
-IDS = st.sampled_from("abcdef")
+IDS = st.sampled_from("abc")
 VALUES = st.sampled_from([0.0, 0.25, 1.0])
 
 
@@ -55,6 +55,15 @@ class Machine(RuleBasedStateMachine):
     @rule(id=IDS, seed=st.integers(0, 1), deferred=st.booleans())
     def decide(self, id: str, seed: int, deferred: bool) -> None:
         self.append(made(id, seed=seed, deferred=deferred))
+
+    @rule(id=IDS, value=VALUES, snapshot=st.booleans())
+    def decide_and_settle(self, id: str, value: float, snapshot: bool) -> None:
+        """The usual course of things, and what a correction then has to rewrite."""
+        for event in (made(id), Reward(id, value, 0.0), DefaultReward(id, 0.0, 0.0)):
+            self.append(event)
+            self.the_live_state_is_the_clean_fold()
+            if snapshot:
+                self.snapshot()
 
     @rule(id=IDS)
     def activate(self, id: str) -> None:
@@ -110,4 +119,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestAnyOrder: Any = Machine.TestCase
-TestAnyOrder.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
