@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from benchmarks.contenders import Ours
+from benchmarks.contenders import wrong_share
 from benchmarks.timing import table
 from oddsmith.engines import each
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
@@ -89,13 +89,9 @@ def play(cell: tuple[str, Path, int, int]) -> tuple[float, float]:
     with np.load(path) as arrays:
         x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
     order = np.random.default_rng([shuffle, 2018]).permutation(len(y))[:cap]
-    uniforms = np.random.default_rng([shuffle, 2019]).random(len(order)).tolist()
-    player, start, wrong = Ours(VARIANTS[name]([str(k) for k in range(int(y.max()) + 1)])), time.process_time(), 0.0
-    for row, uniform in zip(order, uniforms, strict=True):
-        reward = float(player.act(x[row], uniform) == y[row])
-        player.learn(reward)
-        wrong += 1 - reward
-    return wrong / len(order), (time.process_time() - start) / len(order) * 1e6
+    policy, start = VARIANTS[name]([str(k) for k in range(int(y.max()) + 1)]), time.process_time()
+    error = wrong_share(policy, x[order], y[order], [shuffle, 2019])
+    return error, (time.process_time() - start) / len(order) * 1e6
 
 
 def cells(sets: list[Path], shuffles: int, cap: int) -> Iterator[tuple[str, Path, int, int]]:
@@ -111,13 +107,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     arguments = parser.parse_args()
     sets = [p for p in sorted(arguments.data.glob("*.npz")) if np.load(p)["X"].shape[1] <= arguments.widest]
-    todo = list(cells(sets, arguments.shuffles, arguments.cap))
+    wanted = list(cells(sets, arguments.shuffles, arguments.cap))
     found: dict[str, dict[Path, list[float]]] = {name: {path: [] for path in sets} for name in VARIANTS}
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    results = each(play, todo, engine="local", workers=arguments.workers)
-    for place, (error, us) in progress(results, len(todo), "cells"):
-        found[todo[place][0]][todo[place][1]].append(error)
-        times[todo[place][0]].append(us)
+    results = each(play, wanted, engine="local", workers=arguments.workers)
+    for place, (error, us) in progress(results, len(wanted), "cells"):
+        found[wanted[place][0]][wanted[place][1]].append(error)
+        times[wanted[place][0]].append(us)
     errors = {name: np.array([np.mean(by_set[path]) for path in sets]) for name, by_set in found.items()}
     rows = []
     for name, mine in errors.items():

@@ -49,6 +49,16 @@ class Ours:
         self.state = self.policy.update(self.state, self.decision, reward)
 
 
+def wrong_share(policy: Any, x: Any, y: Any, seed: list[int]) -> float:
+    """The progressive error of one of our policies over labelled rows."""
+    player, wrong = Ours(policy), 0.0
+    for context, answer, uniform in zip(x, y, np.random.default_rng(seed).random(len(y)).tolist(), strict=True):
+        reward = float(player.act(context, uniform) == answer)
+        player.learn(reward)
+        wrong += 1 - reward
+    return wrong / len(y)
+
+
 class Vowpal:
     """Vowpal Wabbit, ADF, shared features crossed with the arm; costs are 1 - reward."""
 

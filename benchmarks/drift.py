@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from benchmarks.contenders import Ours
+from benchmarks.contenders import wrong_share
 from benchmarks.timing import table
 from oddsmith.engines import each
 
@@ -37,13 +37,7 @@ def error(cell: tuple[Path, bool, float, int]) -> float:
     """The progressive error of one run."""
     path, changed, share, run = cell
     x, y, n_arms = rows_of(path, changed)
-    player = Ours(od.auto([str(k) for k in range(n_arms)], share=share))
-    uniforms, wrong = np.random.default_rng([run, 2019]).random(len(y)).tolist(), 0.0
-    for context, answer, uniform in zip(x, y, uniforms, strict=True):
-        reward = float(player.act(context, uniform) == answer)
-        player.learn(reward)
-        wrong += 1 - reward
-    return wrong / len(y)
+    return wrong_share(od.auto([str(k) for k in range(n_arms)], share=share), x, y, [run, 2019])
 
 
 def cells(data: Path, runs: int) -> Iterator[tuple[Path, bool, float, int]]:
@@ -60,10 +54,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--workers", type=int)
     arguments = parser.parse_args()
-    todo = list(cells(arguments.data, arguments.runs))
+    wanted = list(cells(arguments.data, arguments.runs))
     found: dict[tuple[str, bool, float], list[float]] = {}
-    for place, value in each(error, todo, engine="local", workers=arguments.workers):
-        path, changed, share, _ = todo[place]
+    for place, value in each(error, wanted, engine="local", workers=arguments.workers):
+        path, changed, share, _ = wanted[place]
         found.setdefault((path.stem, changed, share), []).append(value)
     rows = []
     for name, changed in [(n, False) for n in ORDERED] + [(n, True) for n in CHANGED]:
