@@ -93,7 +93,7 @@ def draw(measured: list[tuple[str, int, int, Timing, int]], path: Path) -> None:
         panel.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
         ticks = MANY_ARMS if x == "arms" else FEATURES
         panel.set_xticks(ticks, [str(tick) for tick in ticks])
-        panel.minorticks_off()
+        panel.xaxis.minorticks_off()
     axes[0].set_title(f"{ARMS} arms")
     axes[1].set_title(f"{DIM} numbers")
     axes[2].set_title(f"{ARMS} arms, after 900 rewards")
