@@ -1,6 +1,8 @@
 """The map of engines: every item once, errors come through, wrong words are named."""
 
 import os
+import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,6 +25,15 @@ def test_every_item_once(engine: str) -> None:
     assert {i: result for i, (result, _) in found.items()} == {i: i * i for i in range(7)}
     elsewhere = {pid for _, pid in found.values()}
     assert (os.getpid() in elsewhere) == (engine == "serial")
+
+
+def test_two_clusters_stand_side_by_side() -> None:
+    """Whoever has Dask's usual port, another cluster or this socket, a local cluster starts without a word."""
+    with socket.socket() as taken:
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        assert len(list(each(square, [1, 2], engine="dask", workers=1))) == 2
 
 
 @pytest.mark.parametrize("engine", ["serial", "local"])

@@ -121,7 +121,8 @@ def _dask_client(workers: int | None) -> AbstractContextManager[Any]:
         pass
     if dask.config.get("scheduler-address", None):
         return Client()  # type: ignore[no-any-return]
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a free port: clusters may stand side by side
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **here)
     return _Closing(cluster, Client(cluster))
 
 
