@@ -80,11 +80,30 @@ def critical_difference(n_names: int, n_sets: int) -> float:
     return float(quantile * np.sqrt(n_names * (n_names + 1) / (6 * n_sets)))
 
 
+def against_own(records: list[dict[str, Any]]) -> dict[str, float]:
+    """By set, auto's error over that of its best expert alone, on the shuffles that all of them played."""
+    errors: dict[str, dict[tuple[str, int], float]] = {}
+    for r in records:
+        if named(r) == AUTO or "alone: " in r["name"]:
+            errors.setdefault(named(r), {})[r["set"], r["shuffle"]] = r["error"]
+    alone = [found for name, found in errors.items() if name != AUTO]
+    if AUTO not in errors or not alone:
+        return {}
+    shared: dict[str, list[tuple[str, int]]] = {}
+    for place in sorted(set(errors[AUTO]).intersection(*alone)):
+        shared.setdefault(place[0], []).append(place)
+    best = {name: min(float(np.mean([found[p] for p in places])) for found in alone) for name, places in shared.items()}
+    return {
+        name: float(np.mean([errors[AUTO][p] for p in places]) / max(best[name], 1e-9))
+        for name, places in shared.items()
+    }
+
+
 def report(records: list[dict[str, Any]], out: Path | None) -> str:
     """The tables as Markdown; with `out`, also in files there, with figures."""
     everything = gathered(records)
     field = everything.of(*(name for name in everything.names if ranked(name)))
-    text = f"{_summary(everything, field)}\n{_league(records, field)}\n{_unfinished(records)}"
+    text = f"{_summary(records, field)}\n{_league(records, field)}\n{_unfinished(records)}"
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "bakeoff.md").write_text(f"{text}\n{_by_set(everything, field)}\n")
@@ -92,7 +111,7 @@ def report(records: list[dict[str, Any]], out: Path | None) -> str:
     return text
 
 
-def _summary(everything: Standings, field: Standings) -> str:
+def _summary(records: list[dict[str, Any]], field: Standings) -> str:
     """What was asked, in one line each."""
     lines = [f"{len(field.sets)} sets, {len(field.names)} ranked configurations."]
     peers = [name for name in field.names if not ours(name)]
@@ -108,13 +127,9 @@ def _summary(everything: Standings, field: Standings) -> str:
     hindsight = field.of(*peers).errors.min(axis=1)
     ratio = np.mean(mine / np.maximum(hindsight, 1e-9))
     lines.append(f"* Against the best peer of each set in hindsight: mean ratio {ratio:.3f}.")
-    alone = [name for name in everything.names if "alone: " in name]
-    if alone:
-        ratios = mine / np.maximum(everything.of(*alone).errors.min(axis=1), 1e-9)
-        worst = everything.sets[int(ratios.argmax())]
-        lines.append(
-            f"* Against its own best expert alone: mean {ratios.mean():.3f}, worst {ratios.max():.3f} ({worst})."
-        )
+    if ratios := against_own(records):
+        worst, mean = max(ratios, key=lambda name: ratios[name]), np.mean(list(ratios.values()))
+        lines.append(f"* Against its own best expert alone: mean {mean:.3f}, worst {ratios[worst]:.3f} ({worst}).")
     net = significant(field.errors, field.sizes)[field.names.index(AUTO)]
     others = [n for n, name in zip(net, field.names, strict=True) if not ours(name)]
     lines.append(f"* Significant wins minus losses against each single peer: {min(others):+d} at least.")

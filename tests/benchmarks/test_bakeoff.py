@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.contenders import Contender, ours, peers
-from benchmarks.standings import significant
+from benchmarks.standings import against_own, significant
 from scipy.stats import norm
 from sklearn.datasets import load_iris
 
@@ -61,3 +61,14 @@ def test_names_are_distinct_and_records_are_json() -> None:
     every: list[Contender] = [*ours(), *peers()]
     assert len({(c.library, c.name) for c in every}) == len(every)
     assert json.loads(json.dumps(bakeoff.Cell("a.npz", 0, 5, "oddsmith", "learners", 1.0)._asdict()))["shuffle"] == 0
+
+
+def test_auto_meets_its_experts_on_shared_shuffles_only() -> None:
+    played = {"auto": (0.4, 0.9), "alone: a": (0.2, None), "alone: b": (0.5, 0.1)}
+    records = [
+        {"library": "oddsmith", "name": name, "set": "s", "shuffle": shuffle, "error": error}
+        for name, errors in played.items()
+        for shuffle, error in enumerate(errors)
+        if error is not None
+    ]
+    assert against_own(records) == pytest.approx({"s": 2.0})
