@@ -64,7 +64,10 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
 
 
 def simplex(what: str, value: object, *, n: int, over: str) -> Array:
-    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then normalised)."""
+    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then normalised).
+
+    What sums to 1 up to rounding is kept as it is, so that what was normalised once stays the same to the last bit.
+    """
     array = finite(what, value, ndim=1)
     tolerance = 1e-6 if getattr(value, "dtype", None) == np.float32 else 1e-9
     if array.shape != (n,):
@@ -74,7 +77,7 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     total = float(array.sum())
     if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
-    normalised: Array = array / total
+    normalised: Array = array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
     return normalised
 
 

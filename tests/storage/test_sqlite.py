@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 import oddsmith as od
-from oddsmith.storage import Activation, Correction, DecisionMade, DefaultReward, ExpertChange, Reward, SQLiteStore
+from oddsmith.storage import (
+    Activation,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    ExpertChange,
+    Reward,
+    SQLiteReader,
+    SQLiteStore,
+)
 from oddsmith.storage.base import thinned
 from storage.samples import append, made, policy
 
@@ -158,3 +167,20 @@ def test_snapshots_thin_out_with_age() -> None:
     assert kept[-2:] == [4999, 5000]
     ages = [5000 - position for position in kept]
     assert all(older <= 4 * newer + 4 for older, newer in pairwise(ages))
+
+
+def test_a_reader_needs_neither_the_policy_nor_the_right_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "events.sqlite"
+    about = {"seed": 7, "arms": ["x", "y", "z"]}
+    with SQLiteStore(path, policy(), about=about) as store:
+        append(store, made("d1"))
+        with SQLiteReader(path) as reader:  # while it is being written
+            assert (reader.about, reader.rule, reader.head()) == (about, "first", 1)
+            assert reader.decisions([1]) == store.decisions([1])
+    with SQLiteStore(path, policy()) as store:
+        assert store.about == about  # as it was first said
+    with pytest.raises(od.StoreFailed, match="there is no such file"):
+        SQLiteReader(tmp_path / "nowhere.sqlite")
+    (tmp_path / "other").write_text("not a database" * 100)
+    with pytest.raises(od.BadFile, match="must be a store"):
+        SQLiteReader(tmp_path / "other")

@@ -1,6 +1,6 @@
 """Events that survive: an append-only store, and the state as a fold over it."""
 
-from oddsmith.storage.base import Line, Receipt, Snapshot, Store
+from oddsmith.storage.base import Evidence, Line, Reading, Receipt, Snapshot, Store, Window
 from oddsmith.storage.events import (
     Activation,
     Correction,
@@ -12,6 +12,7 @@ from oddsmith.storage.events import (
 )
 from oddsmith.storage.folding import Folded, advance, restore, save_snapshot
 from oddsmith.storage.sqlite import SQLiteStore
+from oddsmith.storage.sqlite_reading import SQLiteReader
 
 __all__ = [
     "Activation",
@@ -19,14 +20,18 @@ __all__ = [
     "DecisionMade",
     "DefaultReward",
     "Event",
+    "Evidence",
     "ExpertChange",
     "Folded",
     "Line",
+    "Reading",
     "Receipt",
     "Reward",
+    "SQLiteReader",
     "SQLiteStore",
     "Snapshot",
     "Store",
+    "Window",
     "advance",
     "restore",
     "save_snapshot",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError, StoreFailed
 from oddsmith.storage.events import (
@@ -16,7 +17,20 @@ from oddsmith.storage.events import (
     Reward,
 )
 
-__all__ = ["Erased", "Kind", "Line", "Receipt", "Rule", "Snapshot", "Store", "line_of", "thinned"]
+__all__ = [
+    "Erased",
+    "Evidence",
+    "Kind",
+    "Line",
+    "Reading",
+    "Receipt",
+    "Rule",
+    "Snapshot",
+    "Store",
+    "Window",
+    "line_of",
+    "thinned",
+]
 
 Kind: TypeAlias = Literal["decision", "activation", "reward", "default", "correction", "expert added", "expert retired"]
 Rule: TypeAlias = Literal["first", "sum"]
@@ -71,30 +85,36 @@ class Snapshot(NamedTuple):
     time: float
 
 
-class Store(Protocol):
-    """The events of one experiment in one total order of positions: 1 and up, in the order of reading.
+class Evidence(NamedTuple):
+    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow` where an incumbent acted."""
 
-    An implementation promises:
+    votes: Array | None
+    shadow: bool
 
-    1. What `append` answered is on disk, and survives a power cut. Events that could not be written are not answered,
-       the future raises `StoreFailed`; sending them again is safe.
-    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
-       a repeat with another value is refused with `Conflict`. Decisions are known by id alone: the first one counts.
-       A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
-       does not harm the others of its batch.
-    3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
-       appears at or below it. (A sequence number that is handed out before commit does not promise that.)
-    4. Lines and decisions never change. Only contexts can go, by `erase`.
-    5. It belongs to the policy it was made with, and to one reward rule: opening it with another is refused.
+
+class Window(NamedTuple):
+    """A reward window: opened by a decision, or by the activation of a deferred one, at this position and time.
+
+    `closed` if a default was written, or with the rule "first" a reward.
     """
+
+    position: int
+    id: str
+    time: float
+    closed: bool
+
+
+class Reading(Protocol):
+    """What can be read of a store, by anyone, without the policy it belongs to."""
 
     @property
     def rule(self) -> Rule:
         """How rewards of one decision make one."""
         ...
 
-    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""
+    @property
+    def about(self) -> dict[str, Any]:
+        """What was said about the experiment when the store was made: JSON."""
         ...
 
     def head(self) -> int:
@@ -113,8 +133,12 @@ class Store(Protocol):
         """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
         ...
 
-    def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot; of older ones, `thinned` says which stay."""
+    def evidence(self, positions: Sequence[int]) -> list[Evidence]:
+        """What the odds of the decisions at these positions were made from, in the order asked for."""
+        ...
+
+    def windows(self, after: int, limit: int) -> list[Window]:
+        """The reward windows that opened after a position, in order, at most `limit`."""
         ...
 
     def snapshots(self) -> list[Snapshot]:
@@ -125,12 +149,38 @@ class Store(Protocol):
         """What was kept as the snapshot at this position."""
         ...
 
-    def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time; returns how many."""
+    def close(self) -> None:
+        """Let go of everything; a store writes what is queued first."""
         ...
 
-    def close(self) -> None:
-        """Write what is queued, then let go of everything."""
+
+class Store(Reading, Protocol):
+    """The events of one experiment in one total order of positions: 1 and up, in the order of reading.
+
+    An implementation promises:
+
+    1. What `append` answered is on disk, and survives a power cut. Events that could not be written are not answered,
+       the future raises `StoreFailed`; sending them again is safe.
+    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
+       a repeat with another value is refused with `Conflict`. Decisions are known by id alone: the first one counts.
+       A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
+       does not harm the others of its batch.
+    3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
+       appears at or below it. (A sequence number that is handed out before commit does not promise that.)
+    4. Lines and decisions never change. Only contexts can go, by `erase`.
+    5. It belongs to the policy it was made with, and to one reward rule: opening it with another is refused.
+    """
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""
+        ...
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot; of older ones, `thinned` says which stay."""
+        ...
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time; returns how many."""
         ...
 
 
@@ -169,7 +219,7 @@ def line_of(event: Event, position: int = 0) -> Line:
 
 
 def thinned(positions: Sequence[int]) -> set[int]:
-    """Which snapshots stay: the two newest, and of older ones the oldest for each doubling of their age.
+    """Which snapshots stay: one before any event, the two newest, and of others the oldest for each doubling of age.
 
     So there are few of them, and a correction of an old reward still finds one not far before it.
 
@@ -180,4 +230,4 @@ def thinned(positions: Sequence[int]) -> set[int]:
     oldest: dict[int, int] = {}
     for position in ordered:
         oldest.setdefault((ordered[-1] - position).bit_length(), position)
-    return {*oldest.values(), *ordered[-2:]}
+    return {*oldest.values(), *ordered[-2:], *(position for position in ordered if position == 0)}

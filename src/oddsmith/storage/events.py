@@ -6,7 +6,7 @@ Times are for people and for erasing old contexts: no state ever depends on them
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from oddsmith.arrays import number
+from oddsmith.arrays import Array, number
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 
@@ -17,13 +17,18 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A decision, the position of the state it was made with, and whether it counts only once it is activated."""
+    """A decision, the position of the state it was made with, and whether it counts only once it is activated.
+
+    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its.
+    """
 
     id: str
     decision: Decision
     seen: int
     time: float
     deferred: bool = False
+    votes: Array | None = None
+    shadow: bool = False
 
     def __post_init__(self) -> None:
         _check_name("id", self.id)
@@ -32,6 +37,9 @@ class DecisionMade:
         number("time", self.time, low=-1e12, high=1e12)
         if self.seen < 0:
             raise InvalidInput(f"seen must be a position, 0 or above; got {self.seen}")
+        if self.votes is not None and self.votes.shape[1:] != self.decision.propensities.shape:
+            arms = len(self.decision.propensities)
+            raise InvalidInput(f"votes must be ballots over the {arms} arms, (N, {arms}); got shape {self.votes.shape}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,24 @@ from typing import NamedTuple, TypeAlias
 from oddsmith.decision import Decision, Policy, State, check_policy
 from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
 from oddsmith.fingerprint import fingerprint
+from oddsmith.policies.judge import fitted
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Line, Snapshot, Store
+from oddsmith.storage.base import Line, Reading, Snapshot, Store
 
-__all__ = ["Change", "Folded", "advance", "restore", "save_snapshot"]
+__all__ = [
+    "Change",
+    "Due",
+    "Folded",
+    "Item",
+    "advance",
+    "due_after",
+    "restore",
+    "save_snapshot",
+    "settle",
+    "with_decisions",
+]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an added or retired expert makes of policy and state."""
@@ -36,14 +48,18 @@ class Folded(NamedTuple):
     refused: tuple[int, ...] = ()
 
 
-class _Due(NamedTuple):
+class Due(NamedTuple):
     """What is to be folded, in order, and the first settled position that later lines rewrote (0: none)."""
 
-    items: list[Account | Line]
+    items: "list[Account | Line]"
     rewritten: int
 
 
-def restore(store: Store, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
+Item: TypeAlias = tuple[Account | Line, Decision | None]
+"""A settled decision, or a change of experts: the step of a fold."""
+
+
+def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
     """The state up to `until` (the head), from the last snapshot that is still true, or from the beginning.
 
     `policy` is the one the store was made with; `change` is needed where experts were added or retired since. Progress
@@ -54,14 +70,15 @@ def restore(store: Store, policy: Policy, *, until: int | None = None, change: C
     latest = end
     while True:
         start = _start(store, policy, latest, change)
-        due = _due(store, start.position, end)
+        due = due_after(store, start.position, end)
         if not due.rewritten:
-            return _fold(store, start, due.items, end, change)
+            steps = progress(with_decisions(store, due.items), len(due.items), "restoring")
+            return settle(start, steps, end, change)
         latest = due.rewritten - 1
 
 
 def advance(
-    store: Store, policy: Policy, folded: Folded, *, until: int | None = None, change: Change | None = None
+    store: Reading, policy: Policy, folded: Folded, *, until: int | None = None, change: Change | None = None
 ) -> Folded:
     """The state up to `until` (the head) from one that `restore` or `advance` gave; `policy` is the store's first one.
 
@@ -71,10 +88,10 @@ def advance(
     end = _end(store, until)
     if end < folded.position:
         raise InvalidInput(f"until must be at or after the state's position {folded.position}; got {end}")
-    due = _due(store, folded.position, end)
+    due = due_after(store, folded.position, end)
     if due.rewritten:
         return restore(store, policy, until=end, change=change)
-    return _fold(store, folded, due.items, end, change)
+    return settle(folded, with_decisions(store, due.items), end, change)
 
 
 def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
@@ -84,7 +101,7 @@ def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
     return snapshot
 
 
-def _end(store: Store, until: int | None) -> int:
+def _end(store: Reading, until: int | None) -> int:
     head = store.head()
     if until is None:
         return head
@@ -93,7 +110,7 @@ def _end(store: Store, until: int | None) -> int:
     return until
 
 
-def _start(store: Store, policy: Policy, latest: int, change: Change | None) -> Folded:
+def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -> Folded:
     """The newest snapshot at or before `latest`, else the state before any event."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
@@ -107,7 +124,7 @@ def _start(store: Store, policy: Policy, latest: int, change: Change | None) -> 
     return Folded(state, position, policy)
 
 
-def _due(store: Store, after: int, until: int) -> _Due:
+def due_after(store: Reading, after: int, until: int) -> Due:
     """What happened in (after, until] that a state at `after` does not know."""
     accounts: dict[str, Account] = {}
     known: dict[str, float] = {}  # values that the state has learnt
@@ -125,10 +142,10 @@ def _due(store: Store, after: int, until: int) -> _Due:
         elif line.position <= after and account.settled:
             known[line.id] = account.value
     changed = [accounts[id].settled for id, value in known.items() if accounts[id].value != value]
-    return _Due(items, min(changed, default=0))
+    return Due(items, min(changed, default=0))
 
 
-def _told(store: Store, after: int, until: int) -> Iterable[Line]:
+def _told(store: Reading, after: int, until: int) -> Iterable[Line]:
     """The lines after `after`, preceded by the whole history of the decisions they are about."""
     new = store.lines(after, until)
     if after == 0:
@@ -143,22 +160,26 @@ def _told(store: Store, after: int, until: int) -> Iterable[Line]:
     return sorted([*store.history(list(touched), until), *changes])
 
 
-def _fold(store: Store, start: Folded, items: list[Account | Line], end: int, change: Change | None) -> Folded:
-    state, policy, refused = start.state, start.policy, list(start.refused)
-    for item, decision in progress(_with_decisions(store, items), len(items), "restoring"):
+def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:
+    """The state after these steps, which are all there is up to `until`."""
+    state, policy, refused = folded.state, folded.policy, list(folded.refused)
+    for item, decision in steps:
         if isinstance(item, Line):
             if change is None:
                 raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
             policy, state = change(policy, state, item)
         elif decision is not None:
+            log_weights = getattr(state, "log_weights", None)
+            known = decision.numbered() if log_weights is None else fitted(decision.numbered(), log_weights)
             try:
-                state = policy.update(state, decision.numbered(), item.value)
+                state = policy.update(state, known, item.value)
             except (AllExpertsRefuted, ExpertFailed, InvalidInput):  # raised before anything is written
                 refused.append(item.settled)
-    return Folded(state, end, policy, tuple(refused))
+    return Folded(state, until, policy, tuple(refused))
 
 
-def _with_decisions(store: Store, items: list[Account | Line]) -> Iterator[tuple[Account | Line, Decision | None]]:
+def with_decisions(store: Reading, items: list[Account | Line]) -> Iterator[Item]:
+    """The steps of a fold, with the decisions that were settled."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
         found = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))

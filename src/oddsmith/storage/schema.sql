@@ -1,6 +1,6 @@
 -- One experiment's events, in one total order of positions. Nothing in `events` and `decisions` is ever changed.
 
-create table meta (          -- format, fingerprint and description of the first policy, reward rule
+create table meta (          -- format, fingerprint and description of the first policy, reward rule, what was said about it
     name text primary key,
     value text not null
 ) without rowid;
@@ -21,8 +21,8 @@ create unique index once on events (id, kind, key);  -- this is the idempotence
 
 create table decisions (     -- all of a decision but its context
     position integer primary key,
-    body text not null,      -- JSON: step, eligible, arm, index, and how many numbers there are of each name
-    numbers blob not null,   -- those numbers one after the other: float64, little-endian
+    body text not null,      -- JSON: step, eligible, arm, index, how many numbers there are of each name, how votes are kept
+    numbers blob not null,   -- those numbers one after the other: float64, little-endian; then the votes
     context integer not null -- whether it had one
 );
 

@@ -10,23 +10,22 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-from oddsmith.decision import Decision, Policy
+from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput, StoreFailed
-from oddsmith.storage.base import Line, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.sqlite_files import Lock, belong, connect
-from oddsmith.storage.sqlite_rows import Row, insert, read_decision, row_of
+from oddsmith.storage.sqlite_reading import SQLiteReader
+from oddsmith.storage.sqlite_rows import Row, insert, row_of
 
 __all__ = ["SQLiteStore"]
 
-_CHUNK = 2000  # lines a reader takes at a time: short reads let the write-ahead log be emptied
-_MANY = 500  # ids or positions in one statement
 _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # errors after which the same connection may go on
 
 _Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteReader):
     """A store in one file, for one process: a second one is refused.
 
     Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
@@ -44,33 +43,24 @@ class SQLiteStore:
     (Receipt(position=1, new=True, refused=None), Receipt(position=1, new=False, refused=None))
     """
 
-    def __init__(self, path: str | Path, policy: Policy, *, rule: Rule = "first") -> None:
+    def __init__(
+        self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: dict[str, Any] | None = None
+    ) -> None:
         if rule not in ("first", "sum"):
             raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
-        self.path, self._rule = Path(path), rule
         self.commits = 0
         self._broken, self._closed = "", False
+        path = Path(path)
         with ExitStack() as undo:
-            undo.callback(Lock(self.path).release)
-            self._writing = undo.enter_context(closing(connect(self.path)))
-            belong(self._writing, self.path, policy, rule)
-            self._reading = undo.enter_context(closing(connect(self.path, read_only=True)))
+            undo.callback(Lock(path).release)
+            self._writing = undo.enter_context(closing(connect(path)))
+            belong(self._writing, path, policy, rule, about or {})
+            super().__init__(path)
             self._files = undo.pop_all()
-        self._reader, self._writer, self._entry = threading.Lock(), threading.Lock(), threading.Lock()
+        self._writer, self._entry = threading.Lock(), threading.Lock()
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> "SQLiteStore":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def rule(self) -> Rule:
-        """How rewards of one decision make one."""
-        return self._rule
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are on disk."""
@@ -84,43 +74,6 @@ class SQLiteStore:
             self._queue.put((rows, future))
         return future
 
-    def head(self) -> int:
-        """The last committed position; 0 if there is none."""
-        return int(self._read("select coalesce(max(position), 0) from events")[0][0])
-
-    def lines(self, after: int, until: int) -> Iterator[Line]:
-        """The lines with after < position <= until, in order."""
-        while after < until:
-            query = "select * from events where position > ? and position <= ? order by position limit ?"
-            found = self._read(query, (after, until, _CHUNK))
-            yield from map(Line._make, found)
-            if len(found) < _CHUNK:
-                return
-            after = found[-1][0]
-
-    def history(self, ids: Sequence[str], until: int) -> list[Line]:
-        """All lines about these decisions up to `until`, in order."""
-        query = (
-            "select * from events where id in (select value from json_each(?)) and position <= ? "
-            "and kind not in ('expert added', 'expert retired')"
-        )
-        parts = (ids[first : first + _MANY] for first in range(0, len(ids), _MANY))
-        return sorted(Line._make(row) for part in parts for row in self._read(query, (json.dumps(part), until)))
-
-    def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        """The decisions made at these positions, in the order asked for."""
-        query = (
-            "select d.position, d.body, d.numbers, d.context, c.body from decisions d "
-            "left join contexts c using (position) where d.position in (select value from json_each(?))"
-        )
-        found: dict[int, tuple[str, bytes, int, str | None]] = {}
-        for first in range(0, len(positions), _MANY):
-            for row in self._read(query, (json.dumps(list(positions[first : first + _MANY])),)):
-                found[row[0]] = row[1:]
-        if missing := [position for position in positions if position not in found]:
-            raise InvalidInput(f"positions must be those of decisions; got {missing[0]}")
-        return [read_decision(*found[position]) for position in positions]
-
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Keep a snapshot, and thin out the older ones."""
         if not 0 <= snapshot.position <= self.head():
@@ -131,18 +84,6 @@ class SQLiteStore:
             ("insert or replace into snapshots values (?, ?, ?, ?, ?)", (*snapshot, content)),
             (gone, (json.dumps(sorted(stay)),)),
         )
-
-    def snapshots(self) -> list[Snapshot]:
-        """The snapshots, oldest first."""
-        query = "select position, fingerprint, format, time from snapshots order by position"
-        return [Snapshot._make(row) for row in self._read(query)]
-
-    def content(self, position: int) -> bytes:
-        """What was kept as the snapshot at this position."""
-        found = self._read("select content from snapshots where position = ?", (position,))
-        if not found:
-            raise InvalidInput(f"position must be that of a snapshot; got {position}")
-        return bytes(found[0][0])
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, on disk too; returns how many."""
@@ -160,6 +101,7 @@ class SQLiteStore:
                 self._queue.put(None)
             self._closed = True
         self._thread.join()
+        super().close()
         self._files.close()
 
     def _write_on(self) -> None:
@@ -217,10 +159,3 @@ class SQLiteStore:
             for statement in statements:
                 changed = self._writing.execute(*statement).rowcount
         return changed
-
-    def _read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        try:
-            with self._reader:
-                return self._reading.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreFailed(f"{self.path} could not be read: {error}") from error

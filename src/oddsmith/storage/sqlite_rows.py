@@ -1,7 +1,8 @@
 """The rows of a SQLiteStore: what is written of an event, once, and how a decision is read back.
 
 A decision is a line of JSON and its numbers as they lie in memory (float64, little-endian): exact as `to_json` is, in
-half the room and half the time. The context is kept apart, so that it can be erased.
+half the room and half the time. Votes come last: one byte for each expert, its arm, where each votes for one arm or
+none. The context is kept apart, so that it can be erased.
 """
 
 import json
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.encoding import decode, encode
 from oddsmith.errors import Conflict, InvalidInput
-from oddsmith.storage.base import Erased, Line, Receipt, line_of
+from oddsmith.storage.base import Erased, Evidence, Line, Receipt, line_of
 from oddsmith.storage.events import DecisionMade, Event
 
-__all__ = ["Row", "insert", "read_decision", "row_of"]
+__all__ = ["Row", "insert", "read_decision", "read_evidence", "row_of"]
 
 _INSERT = (
     "insert into events (kind, id, key, value, time, deferred, seen) values (?, ?, ?, ?, ?, ?, ?) "
@@ -24,6 +26,7 @@ _INSERT = (
 )
 
 
+_NOBODY = 255
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -43,12 +46,17 @@ def row_of(event: Event) -> Row:
     decision = event.decision
     arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
     plain = {name: _plain(getattr(decision, name)) for name in ("step", "eligible", "arm", "index")}
-    counts = {name: len(values) for name, values in arrays.items()}
+    plain["numbers"] = {name: len(values) for name, values in arrays.items()}
+    numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
+    if event.votes is not None:
+        plain["votes"], votes = _pack_votes(event.votes)
+        numbers += votes
+    if event.shadow:
+        plain["shadow"] = True
     try:
-        body = json.dumps(plain | {"numbers": counts}, allow_nan=False)
+        body = json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
-    numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
     context = None if decision.context is None else json.dumps(encode(decision.context), allow_nan=False)
     return Row(line_of(event), body, numbers, context)
 
@@ -73,14 +81,43 @@ def insert(connection: sqlite3.Connection, row: Row) -> Receipt:
 def read_decision(body: str, numbers: bytes, had_context: int, context: str | None) -> Decision:
     """The decision that was written, with its context, or `Erased` in its place."""
     plain: dict[str, Any] = json.loads(body)
-    values, end = np.frombuffer(numbers, dtype="<f8").astype(np.float64), 0  # a copy that may be written to
-    for name, length in plain.pop("numbers").items():
+    counts, end = plain.pop("numbers"), 0
+    values = np.frombuffer(numbers, dtype="<f8", count=sum(counts.values())).astype(np.float64)  # may be written to
+    for name, length in counts.items():
         plain[name], end = values[end : end + length], end + length
+    plain.pop("votes", None), plain.pop("shadow", None)
     if plain["eligible"] is not None:
         plain["eligible"] = np.array(plain["eligible"])
     if not had_context:
         return Decision(context=None, **plain)
     return Decision(context=Erased() if context is None else decode(json.loads(context)), **plain)
+
+
+def read_evidence(body: str, numbers: bytes) -> Evidence:
+    """What the decision's odds were made from."""
+    plain: dict[str, Any] = json.loads(body)
+    votes = None
+    if "votes" in plain:
+        votes = _unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
+    return Evidence(votes, plain.get("shadow", False))
+
+
+def _pack_votes(votes: Array) -> tuple[list[Any], bytes]:
+    """[K, kind], and the bytes: "u1" is the arm of each expert, _NOBODY for none; "f8" all ballots as they are."""
+    n_arms, favourite = votes.shape[1], votes.argmax(axis=1)
+    top = votes[np.arange(len(votes)), favourite]
+    if n_arms < _NOBODY and np.count_nonzero(votes) == np.count_nonzero(top) and np.isin(top, (0.0, 1.0)).all():
+        return [n_arms, "u1"], np.where(top == 1.0, favourite, _NOBODY).astype("u1").tobytes()
+    return [n_arms, "f8"], np.asarray(votes, dtype="<f8").tobytes()
+
+
+def _unpack_votes(said: list[Any], content: bytes) -> Array:
+    n_arms, kind = said
+    if kind == "f8":
+        return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
+    arms = np.frombuffer(content, dtype="u1")
+    votes: Array = (arms[:, None] == np.arange(n_arms)).astype(np.float64)
+    return votes
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,43 @@
+"""Answered: experts that have been asked already; the context is their answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Context, State
+from oddsmith.experts.base import Experts, check_names
+
+__all__ = ["Answer", "Answered"]
+
+
+class Answer(NamedTuple):
+    """What a bank said: predictions and ballots, both (…, N, K)."""
+
+    predictions: Array
+    ballots: Array
+
+
+@dataclass(frozen=True)
+class Answered(Experts):
+    """The names of a bank whose `Answer` arrives as the context: to ask in one place and weigh in another.
+
+    >>> import numpy as np
+    >>> answer = Answer(np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]]))  # votes need not be greedy
+    >>> Answered(["odd"]).advise((), answer)[1]
+    array([[1., 0.]])
+    """
+
+    names: Sequence[str]
+    arms: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", check_names("names", self.names))
+
+    def predict(self, state: State, context: Context) -> Array:
+        answer: Answer = context
+        return answer.predictions
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        answer: Answer = context
+        return answer

@@ -1,0 +1,171 @@
+"""The judge of a policy: its weights, exploration and bounds without its models, and its roster as experts come and go.
+
+A judge turns recorded votes into odds, bit for bit as the policy did, and learns the same weights from recorded
+advice; it can be written down as a few lines of JSON. The roster only grows: an expert that joins comes last, one that
+retires stays with weight zero. So an older decision's advice is the first part of today's.
+"""
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision, Policy
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.answered import Answered
+from oddsmith.experts.base import Experts
+from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.stack import stack
+from oddsmith.losses import LOSSES
+from oddsmith.policies.base import ExpertState
+from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.schedules import PowerSchedule
+
+__all__ = ["added", "fitted", "judge", "judge_from", "retired", "weighed", "written"]
+
+Changed: TypeAlias = tuple[Policy, ExpertState]
+_PLAIN = ("eta", "optimism", "share", "discount")
+
+
+def weighed(policy: Policy) -> GeneralizedThompsonSampling | None:
+    """The policy of weighted votes, inside its bounds if it has any; None for other kinds."""
+    inner = policy.policy if isinstance(policy, Bounded) else policy
+    return inner if type(inner) is GeneralizedThompsonSampling else None
+
+
+def judge(policy: Policy) -> Policy | None:
+    """The policy over experts that have answered already; None for policies that do not weigh votes.
+
+    >>> from oddsmith.experts.answered import Answer
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
+    >>> votes = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> judge(gts).odds(gts.init(), Answer(votes, votes)).propensities
+    array([0.5, 0.5])
+    """
+    inner = weighed(policy)
+    if inner is None:
+        return None
+    return _around(policy, replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)))
+
+
+def written(policy: Policy) -> dict[str, Any] | None:
+    """The judge as JSON; None where there is none, or it has a loss or schedule of one's own."""
+    inner = weighed(policy)
+    if inner is None:
+        return None
+    losses = [name for name, loss in LOSSES.items() if loss is inner.loss]
+    gamma = inner.gamma
+    if not losses or not isinstance(gamma, float | PowerSchedule):
+        return None
+    said: dict[str, Any] = {name: getattr(inner, name) for name in _PLAIN}
+    said |= {"loss": losses[0], "prior": inner.prior.tolist(), "experts": list(inner.experts.names)}
+    said["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
+    if isinstance(policy, Bounded):
+        said |= {"floors": policy.floors.tolist(), "caps": policy.caps.tolist()}
+    return said
+
+
+def judge_from(said: dict[str, Any]) -> Policy:
+    """The judge that `written` wrote.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
+    >>> written(judge_from(written(gts))) == written(gts)
+    True
+    """
+    try:
+        gamma = said["gamma"]
+        settings = {name: said[name] for name in _PLAIN}
+        settings |= {"prior": said["prior"], "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma}
+        inner = GeneralizedThompsonSampling(Answered(said["experts"]), LOSSES[said["loss"]], **settings)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"a judge must be what `written` wrote; got {said!r:.60}, {error!r:.60}") from error
+    return Bounded(inner, said["floors"], said["caps"]) if "floors" in said else inner
+
+
+def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Experts | None = None) -> Changed:
+    """Policy and state with an expert that joins, or comes back, with a share of the weight and of the prior.
+
+    `bank` holds this one expert; None for a judge. The others keep their proportions. Whoever is there with weight
+    stays as it is.
+    """
+    inner = _known(policy)
+    names = list(inner.experts.names)
+    if name in names:
+        place = names.index(name)
+        if state.log_weights[place] > -np.inf:
+            return policy, state
+        prior, log_weights = inner.prior.copy(), state.log_weights.copy()
+        experts, own = inner.experts, state.experts
+    else:
+        place = len(names)
+        prior, log_weights = np.append(inner.prior, 0.0), np.append(state.log_weights, -np.inf)
+        experts, own = _joined(inner.experts, state.experts, name, bank)
+    log_total = np.log(np.exp(log_weights).sum())  # relative to the leader: at least 0
+    log_weights[place] = np.log(share) - np.log1p(-share) + log_total
+    prior *= 1 - share
+    prior[place] = share
+    changed = replace(inner, experts=experts, prior=prior / prior.sum())
+    return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, own)
+
+
+def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
+    """Policy and state with an expert's weight and prior zero, its mass shared in proportion.
+
+    Nothing changes where the expert is unknown, or nobody else has weight and prior.
+    """
+    inner = _known(policy)
+    names = list(inner.experts.names)
+    if name not in names:
+        return policy, state
+    prior, log_weights = inner.prior.copy(), state.log_weights.copy()
+    prior[names.index(name)], log_weights[names.index(name)] = 0.0, -np.inf
+    if not prior.any() or log_weights.max() == -np.inf:
+        return policy, state
+    changed = replace(inner, prior=prior / prior.sum())
+    return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
+
+
+def fitted(decision: Decision, log_weights: Array) -> Decision:
+    """The decision as today's roster reads it: experts that joined after it are asleep in it.
+
+    Sleepers are charged under the weights the decision was drawn with, or where it has none under today's.
+
+    >>> early = Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.3]))
+    >>> fitted(early, np.zeros(2)).advice
+    array([0.3, nan])
+    """
+    advice, own = decision.advice, decision.log_weights
+    if advice is None or len(advice) >= len(log_weights):
+        return decision
+    missing = len(log_weights) - len(advice)
+    drawn_with = log_weights if own is None else np.append(own, np.full(missing, -np.inf))
+    bonus = None if decision.bonus is None else np.append(decision.bonus, np.full(missing, np.nan))
+    padded = np.append(advice, np.full(missing, np.nan))
+    return decision._replace(advice=padded, log_weights=drawn_with, bonus=bonus)
+
+
+def _known(policy: Policy) -> GeneralizedThompsonSampling:
+    inner = weighed(policy)
+    if inner is None:
+        raise InvalidInput(f"experts may come and go in a policy of weighted votes only; got {type(policy).__name__}")
+    return inner
+
+
+def _around(policy: Policy, inner: GeneralizedThompsonSampling) -> Policy:
+    return replace(policy, policy=inner) if isinstance(policy, Bounded) else inner
+
+
+def _joined(experts: Experts, state: Any, name: str, bank: Experts | None) -> tuple[Experts, Any]:
+    """The bank with one more expert at its end, and its state."""
+    if isinstance(experts, Guarded):
+        inner, own = _joined(experts.experts, state, name, bank)
+        return replace(experts, experts=inner), own
+    if isinstance(experts, Answered):
+        return replace(experts, names=(*experts.names, name)), state
+    if bank is None or tuple(bank.names) != (name,):
+        raise InvalidInput(f"expert {name!r} must be there to join, alone in its bank; got {bank and bank.names!r}")
+    return stack(experts, bank), (state, bank.init())

@@ -1,0 +1,50 @@
+"""What every store must do with votes, reward windows, and what is said about an experiment."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.storage import Activation, DefaultReward, Evidence, Reward, Window
+from oddsmith.storage.base import Rule
+from storage.samples import append, made
+from storage.test_contract import Open, opened
+
+__all__ = ["opened"]
+
+
+VOTES = [
+    np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+    np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]),
+    np.array([[0.1, 0.2, 0.7], [np.nan, 0.0, 1.0]]),
+]
+
+
+@pytest.mark.parametrize("votes", VOTES, ids=["whole", "shared", "soft"])
+def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
+    store = opened()
+    event = made("d1")
+    append(store, replace(event, votes=votes), replace(made("d2"), shadow=True))
+    first, second = store.evidence([1, 2])
+    assert first.votes is not None
+    np.testing.assert_array_equal(first.votes, votes)
+    assert (first.shadow, second) == (False, Evidence(None, True))
+    assert store.decisions([1]) == [event.decision]
+    with pytest.raises(od.InvalidInput, match=r"votes must be ballots over the 3 arms, \(N, 3\)"):
+        replace(event, votes=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("rule", ["first", "sum"])
+def test_windows_open_with_decisions_or_their_activation(opened: Open, rule: Rule) -> None:
+    store = opened(rule=rule)
+    append(store, made("a", time=1.0), made("b", time=2.0, deferred=True), made("c", time=3.0), Activation("b", 9.0))
+    append(store, Reward("a", 1.0, 10.0), DefaultReward("c", 0.0, 11.0))
+    windows = [Window(1, "a", 1.0, rule == "first"), Window(3, "c", 3.0, True), Window(4, "b", 9.0, False)]
+    assert store.windows(0, 10) == windows
+    assert store.windows(1, 1) == windows[1:2]
+
+
+def test_anyone_may_read_what_is_said_about_it(opened: Open) -> None:
+    assert opened().about == {}
