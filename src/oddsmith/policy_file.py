@@ -11,7 +11,7 @@ from oddsmith.arrays import Array, simplex
 from oddsmith.config import Keys, read_toml
 from oddsmith.decision import Policy, check_policy
 from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.experts.base import check_names
+from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import stack
@@ -32,7 +32,10 @@ _WEIGHED = ("experts", "loss", "eta", "gamma", "prior", "share", "discount", "gu
 
 @dataclass(frozen=True, eq=False)
 class PolicyFile:
-    """What a policy file says. `table` is the TOML as it was read; `seed` is None where the file has none."""
+    """What a policy file says. `table` is the TOML as it was read; `seed` is None where the file has none.
+
+    `bench` are experts that are no part of the policy, but may join it while it is served, by name.
+    """
 
     path: Path
     name: str
@@ -42,6 +45,7 @@ class PolicyFile:
     reward_scale: RewardScale
     seed: int | None
     table: dict[str, Any]
+    bench: dict[str, Experts]
 
 
 def read_policy(path: Path | str) -> PolicyFile:
@@ -74,11 +78,13 @@ def _read(keys: Keys, path: Path) -> PolicyFile:
         seed = keys.whole("seed", least=0, most=2**63 - 1)
     share = keys.number("share", 0.0, low=0, high=1) if keys.get("policy", None) is None else 0.0
     seat = Seat(path.resolve().parent, arms, schema, share)
-    policy = _weighed(keys, seat) if keys.get("policy", None) is None else _from_factory(keys, seat)
+    bench: dict[str, Experts] = {}
+    policy = _weighed(keys, seat, bench) if keys.get("policy", None) is None else _from_factory(keys, seat)
     policy = _bounded(keys, policy, arms)
     scale = _reward_scale(keys)
+    keys.table("service", {})  # read by whoever serves it
     keys.close()
-    return PolicyFile(path, name, arms, schema, policy, scale, seed, keys.values)
+    return PolicyFile(path, name, arms, schema, policy, scale, seed, keys.values, bench)
 
 
 def _schema(keys: Keys) -> Schema | None:
@@ -108,9 +114,14 @@ def _reward_scale(keys: Keys) -> RewardScale:
     return scale
 
 
-def _weighed(keys: Keys, seat: Seat) -> GeneralizedThompsonSampling:
-    """GTS over the experts of all tables."""
+def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedThompsonSampling:
+    """GTS over the experts of all tables, except those on the bench."""
     tables = keys.tables("experts")
+    waiting = [name for name, table in tables.items() if read_flag(table, "joins")]
+    for name in waiting:
+        bench |= _benched(name, tables.pop(name), seat)
+    if not tables:
+        raise InvalidInput(f"experts must have a table without joins = true; got {', '.join(waiting)} on the bench")
     banks = {name: read_bank(name, table, seat) for name, table in tables.items()}
     try:
         parts = [bank.experts for bank in banks.values()]
@@ -135,6 +146,14 @@ def _weighed(keys: Keys, seat: Seat) -> GeneralizedThompsonSampling:
         share=seat.share,
         discount=keys.get("discount", 1.0),
     )
+
+
+def _benched(name: str, table: Keys, seat: Seat) -> dict[str, Experts]:
+    """The one expert of a table that may join later."""
+    bank = read_bank(name, table, seat).experts
+    if len(bank.names) != 1:
+        raise InvalidInput(f"{table.named('joins')} must be in a table of one expert; got {len(bank.names)}")
+    return {bank.names[0]: bank}
 
 
 def _from_factory(keys: Keys, seat: Seat) -> Policy:

@@ -137,6 +137,14 @@ class Reading(Protocol):
         """What the odds of the decisions at these positions were made from, in the order asked for."""
         ...
 
+    def tally(self) -> dict[Kind, int]:
+        """How many events there are of each kind."""
+        ...
+
+    def changes(self) -> list[Line]:
+        """The experts that came and went, in order."""
+        ...
+
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most `limit`."""
         ...

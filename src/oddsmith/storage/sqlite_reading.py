@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, StoreFailed
-from oddsmith.storage.base import Evidence, Line, Rule, Snapshot, Window
+from oddsmith.storage.base import Evidence, Kind, Line, Rule, Snapshot, Window
 from oddsmith.storage.sqlite_files import connect, meta
 from oddsmith.storage.sqlite_rows import read_decision, read_evidence
 
@@ -87,6 +87,15 @@ class SQLiteReader:
         """What the odds of the decisions at these positions were made from, in the order asked for."""
         query = "select position, body, numbers from decisions where position in (select value from json_each(?))"
         return [read_evidence(*row) for row in self._rows(query, positions)]
+
+    def tally(self) -> dict[Kind, int]:
+        """How many events there are of each kind."""
+        return dict(self._read("select kind, count(*) from events group by kind"))
+
+    def changes(self) -> list[Line]:
+        """The experts that came and went, in order."""
+        query = "select * from events where kind in ('expert added', 'expert retired') order by position"
+        return [Line._make(row) for row in self._read(query)]
 
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most `limit`."""

@@ -1,0 +1,64 @@
+"""`oddsmith serve`: policy files as a decision service on HTTP."""
+
+import argparse
+import os
+import socket
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import InvalidInput, MissingExtra
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to a parser."""
+    serve = commands.add_parser("serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL")
+    serve.add_argument("policies", nargs="+", type=Path, metavar="POLICY", help="policy files, an experiment each")
+    serve.add_argument("--host", default=os.environ.get("ODDSMITH_HOST", "127.0.0.1"), help="(default: 127.0.0.1)")
+    serve.add_argument(
+        "--port", default=os.environ.get("ODDSMITH_PORT", "8000"), help="(default: 8000; 0: any that is free)"
+    )
+    serve.add_argument(
+        "--keys",
+        type=Path,
+        default=os.environ.get("ODDSMITH_KEYS"),
+        metavar="FILE",
+        help="who may call it (oddsmith keys); without it only this machine may, and needs no key",
+    )
+    serve.set_defaults(run=_serve)
+
+
+def _serve(asked: argparse.Namespace) -> str:
+    try:
+        from oddsmith.service.guard import check_bind
+        from oddsmith.service.keys import KeyRing
+        from oddsmith.service.opening import open_experiments
+        from oddsmith.service.serving import serve
+    except ImportError as error:
+        raise MissingExtra(f"serve needs the extra oddsmith[service]; {error}") from error
+    if not str(asked.port).isdigit() or int(asked.port) > 65535:
+        raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")
+    ring = None if asked.keys is None else KeyRing.read(asked.keys)
+    check_bind(asked.host, ring)
+    with closing(_listen(asked.host, int(asked.port))) as door:
+        opened = open_experiments(asked.policies)
+        address = f"http://{asked.host}:{door.getsockname()[1]}"
+        for one in opened:
+            print(
+                f"oddsmith: experiment {one.file.name} of {one.file.path}, store {one.settings.place}", file=sys.stderr
+            )
+        print(f"oddsmith: listening on {address} {'with' if ring else 'without'} keys", file=sys.stderr, flush=True)
+        serve(opened, ring, door)
+    return "oddsmith: stopped; what was answered is on disk"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"host and port must be free to listen on; got {host}:{port}, {why}") from error

@@ -1,0 +1,241 @@
+"""Experiment: a policy at work on its store: decides, takes rewards, answers questions, keeps house."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Decision, draw
+from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.service.asking import Panel
+from oddsmith.service.clock import Clock
+from oddsmith.service.contexts import check_context
+from oddsmith.service.learner import Learner
+from oddsmith.service.messages import Decide, Decided
+from oddsmith.service.opening import Opened
+from oddsmith.service.windows import Windows
+from oddsmith.service.writer import Writer
+from oddsmith.storage.base import Line, Receipt
+from oddsmith.storage.events import DecisionMade, Event
+from oddsmith.uniforms import Uniforms
+from oddsmith.weights import posterior
+
+__all__ = ["EVERYTHING", "Experiment"]
+
+_HOUR = 3600.0
+EVERYTHING = 2**62  # beyond any position
+
+
+class Experiment:
+    """One experiment, made inside a running event loop; `begin` before and `end` after use."""
+
+    def __init__(self, opened: Opened, clock: Clock) -> None:
+        self.name, self.arms, self.settings, self.scale = (
+            opened.file.name,
+            opened.file.arms,
+            opened.settings,
+            opened.scale,
+        )
+        self.store, self.clock, self.opened = opened.store, clock, opened
+        self.learner = Learner(opened.store, opened.policy, opened.change, clock, opened.settings.snapshot_every)
+        self.writer = Writer(opened.store, self.learner.wake)
+        self.panel = Panel(opened.policy, opened.settings.budget)
+        self.decided: dict[str, int] = {}
+        self._uniform = Uniforms(opened.seed)
+        self._numbers = {arm: number for number, arm in enumerate(self.arms)}
+        self._steps = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        """Restore the state, then follow the log."""
+        await self.learner.begin()
+        self._steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
+        poll = 0.05 if self.settings.shared else 1.0
+        self._tasks.append(asyncio.create_task(self.learner.run(poll)))
+        if self.settings.window is not None:
+            windows = Windows(self.store, self.writer, self.clock, self.settings.window, self.settings.default)
+            self._tasks.append(asyncio.create_task(windows.run()))
+        if self.settings.erase_after_days is not None:
+            self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * 24 * _HOUR)))
+
+    async def end(self) -> None:
+        """Stop following, keep a snapshot, let go of the store."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            if not self.learner.trouble:
+                await self.learner.save()
+        finally:
+            self.panel.close()
+            await asyncio.to_thread(self.store.close)
+
+    async def decide(self, asked: Decide) -> Decided:
+        """One decision, on disk."""
+        if self.settings.sticky:
+            kept = await self._kept_for(asked)
+            if isinstance(kept, Decided):
+                return kept
+            asked.id = kept
+        event, more = await self._made(asked)
+        (receipt,) = await self.writer.append([event])
+        return await self._answer(event, receipt, more)
+
+    async def decide_all(self, batch: Sequence[Decide]) -> list[Decided | Exception]:
+        """Many decisions with one commit; each is answered, or refused, for itself."""
+        if self.settings.sticky:
+            return await asyncio.gather(*(self.decide(asked) for asked in batch), return_exceptions=True)  # type: ignore[return-value]
+        made: list[Any] = []
+        for asked in batch:
+            try:
+                made.append(await self._made(asked))
+            except Exception as error:
+                made.append(error)
+        events = [one[0] for one in made if not isinstance(one, Exception)]
+        receipts = iter(await self.writer.append(events) if events else ())
+        return [
+            one if isinstance(one, Exception) else await self._answer(one[0], next(receipts), one[1]) for one in made
+        ]
+
+    async def append(self, event: Event) -> Receipt:
+        """The receipt of an event that is on disk; one that is refused raises."""
+        (receipt,) = await self.writer.append([event])
+        receipt.accepted()
+        return receipt
+
+    async def stored(self, id: str) -> Decided | None:
+        """The answer that was given for this id, or None."""
+        found = await asyncio.to_thread(self._find, id)
+        if found is None:
+            return None
+        position, seen, decision = found
+        return self._decided(id, decision, position, seen, new=False)
+
+    def weights(self) -> dict[str, float]:
+        """Each expert's weight; empty for policies without experts."""
+        now = self.learner.now
+        if now.experts is None:
+            return {}
+        return dict(zip(now.experts.names, posterior(now.state.log_weights).tolist(), strict=True))
+
+    def changes(self) -> list[Line]:
+        """Experts that came and went, in order."""
+        return self.store.changes()
+
+    async def _made(self, asked: Decide) -> tuple[DecisionMade, dict[str, Any]]:
+        """A decision that is not yet on disk, and what its answer says beside."""
+        check_context(asked.context)
+        eligible = self._mask(asked.eligible)
+        id = asked.id or f"{int(self.clock() * 1000):011x}{secrets.token_hex(6)}"
+        self._steps += 1
+        step, uniform = self._steps, self._uniform(id)
+        more: dict[str, Any] = {}
+        now = self.learner.now
+        if now.policy.moves:
+            async with self.learner.learning:
+                now = self.learner.now
+                odds, votes = await self.panel.odds(now, asked.context, eligible, step)
+        else:
+            odds, votes = await self.panel.odds(now, asked.context, eligible, step)
+        decision = draw(odds, asked.context, uniform, eligible=eligible, step=step)
+        if asked.incumbent is not None or self.settings.shadow:
+            more["would"] = self.arms[decision.arm]
+            decision = self._incumbents(asked, decision, odds.advice)
+        number = decision.arm
+        decision = decision._replace(arm=self.arms[number], index=number)
+        if decision.log_weights is not None and now.experts is not None and decision.advice is not None:
+            more["asleep"] = [
+                name for name, said in zip(now.experts.names, decision.advice, strict=True) if said != said
+            ]
+        shadow = "would" in more
+        return DecisionMade(id, decision, now.position, self.clock(), asked.deferred, votes, shadow), more
+
+    async def _answer(self, event: DecisionMade, receipt: Receipt, more: dict[str, Any]) -> Decided:
+        if not receipt.new:  # somebody has asked this before: that answer stands
+            first = await self.stored(event.id)
+            if first is None:
+                raise InvalidInput(f"id must be that of a decision; got {event.id!r}")
+            return first
+        arm = event.decision.arm
+        self.decided[arm] = self.decided.get(arm, 0) + 1
+        return self._decided(event.id, event.decision, receipt.position, event.seen, new=True, more=more)
+
+    def _decided(
+        self, id: str, decision: Decision, position: int, seen: int, *, new: bool, more: dict[str, Any] | None = None
+    ) -> Decided:
+        odds = dict(zip(self.arms, decision.propensities.tolist(), strict=True))
+        return Decided(
+            id=id,
+            experiment=self.name,
+            arm=decision.arm,
+            propensity=odds[decision.arm],
+            odds=odds,
+            step=decision.step,
+            position=position,
+            seen=seen,
+            new=new,
+            **(more or {}),
+        )
+
+    def _find(self, id: str) -> tuple[int, int, Decision] | None:
+        lines = self.store.history([id], EVERYTHING)
+        made = next((line for line in lines if line.kind == "decision"), None)
+        if made is None:
+            return None
+        return made.position, made.seen or 0, self.store.decisions([made.position])[0]
+
+    async def _kept_for(self, asked: Decide) -> Decided | str:
+        """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
+        if asked.unit is None:
+            raise InvalidInput(f"unit must be given, for experiment {self.name!r} is sticky; got none")
+        allowed = None if asked.eligible is None else set(asked.eligible)
+        for turn in range(1, len(self.arms) + 2):
+            id = f"~{asked.unit}" if turn == 1 else f"~{asked.unit}~{turn}"
+            kept = await self.stored(id)
+            if kept is None:
+                return id
+            if allowed is None or kept.arm in allowed:
+                return kept
+        raise NoEligibleArm(
+            f"unit {asked.unit!r} has had a decision for every arm; none of {asked.eligible} is among them"
+        )
+
+    def _mask(self, eligible: list[str] | None) -> Bools | None:
+        if eligible is None:
+            return None
+        mask = np.zeros(len(self.arms), dtype=np.bool_)
+        for arm in eligible:
+            mask[self._number("eligible", arm)] = True
+        return mask
+
+    def _number(self, what: str, arm: str) -> int:
+        number = self._numbers.get(arm)
+        if number is None:
+            raise InvalidInput(f"{what} must be among the arms {list(self.arms)[:8]}; got {arm!r:.60}")
+        return number
+
+    def _incumbents(self, asked: Decide, decision: Decision, advice: Array | None) -> Decision:
+        """The decision of whoever acts while we watch: its arm, with its odds."""
+        if asked.incumbent is None:
+            raise InvalidInput(f"incumbent must be given, for experiment {self.name!r} is in shadow mode; got none")
+        arm = self._number("incumbent", asked.incumbent)
+        if decision.eligible is not None and not decision.eligible[arm]:
+            raise InvalidInput(f"incumbent must be an eligible arm; got {asked.incumbent!r}")
+        odds = np.zeros(len(self.arms))
+        for name, share in (asked.incumbent_odds or {asked.incumbent: 1.0}).items():
+            odds[self._number("incumbent_odds", name)] = share
+        if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
+            raise InvalidInput(f"incumbent_odds must sum to 1, with some for {asked.incumbent!r}; got {odds.sum():.6g}")
+        column = None if advice is None else advice[:, arm].astype(np.float64)
+        return decision._replace(arm=arm, propensities=odds, advice=column)
+
+    async def _erase(self, age: float) -> None:
+        """Every hour, erase contexts that are older."""
+        while True:
+            if self.learner.now.policy.moves:
+                await self.learner.save()  # what learns from contexts must not need them again
+            await asyncio.to_thread(self.store.erase, self.clock() - age)
+            await asyncio.sleep(_HOUR)

@@ -1,0 +1,163 @@
+"""Learner: the only one who changes an experiment's state, by folding the log as it grows."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from oddsmith.decision import Policy, State
+from oddsmith.errors import StoreFailed
+from oddsmith.experts.base import Experts
+from oddsmith.fingerprint import fingerprint
+from oddsmith.policies.judge import judge, weighed
+from oddsmith.saving import FORMAT, pack
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Snapshot, Store
+from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, with_decisions
+
+__all__ = ["Learner", "Now"]
+
+_SLICE = 200  # steps of a fold between two looks at other work
+_BACKOFF = 0.5  # seconds before a store that failed is asked again
+
+
+class Now(NamedTuple):
+    """What decisions are made with: a state, the position it is the fold up to, and who reads it."""
+
+    state: State
+    position: int
+    policy: Policy
+    judge: Policy | None
+    experts: Experts | None
+
+
+class Learner:
+    """Folds new events into the state, one task for one experiment; decisions read `now`.
+
+    A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
+    go on with until the new one is there. `learning` is held while a state that moves is written.
+    """
+
+    def __init__(self, store: Store, policy: Policy, change: Change, clock: Callable[[], float], every: int) -> None:
+        self._store, self._first, self._change, self._clock, self._every = store, policy, change, clock, every
+        self._wake = asyncio.Event()
+        self._reached: list[tuple[int, asyncio.Future[None]]] = []
+        self._since = 0
+        self.learning = asyncio.Lock()
+        self.arms: dict[int, tuple[int, float]] = {}
+        self.refolds = 0
+        self.snapshot: int | None = None
+        self.trouble = "its state is being restored"
+        self._folded = Folded(None, 0, policy)
+        self.now = Now(None, 0, policy, None, None)
+
+    @property
+    def refused(self) -> int:
+        """How many rewards the policy would not take, since the start or the last refold."""
+        return len(self._folded.refused)
+
+    async def begin(self) -> None:
+        """Restore the state; progress is shown on a terminal."""
+        self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
+        kept = await asyncio.to_thread(self._store.snapshots)
+        self.snapshot = kept[-1].position if kept else None
+        self.trouble = ""
+
+    def wake(self) -> None:
+        """There may be something new."""
+        self._wake.set()
+
+    async def run(self, poll: float | None) -> None:
+        """Follow the log for ever; `poll` says how often to look for events of other replicas."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), poll)
+            self._wake.clear()
+            try:
+                await self.catch_up()
+                self.trouble = ""
+            except StoreFailed as error:
+                self.trouble = str(error)
+                await asyncio.sleep(_BACKOFF)
+                self._wake.set()
+            except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
+                self.trouble = f"learning failed: {type(error).__name__}: {error}"
+                await asyncio.sleep(_BACKOFF)
+                self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
+
+    async def reached(self, position: int) -> None:
+        """Wait until the state knows all events up to a position."""
+        if self.now.position < position:
+            waiting = asyncio.get_running_loop().create_future()
+            self._reached.append((position, waiting))
+            self._wake.set()
+            await waiting
+
+    async def catch_up(self) -> None:
+        """Fold what is new."""
+        before = self._folded
+        head, rewritten, steps = await asyncio.to_thread(self._look, before.position)
+        if head == before.position:
+            return
+        if rewritten:
+            self.refolds += 1
+            self._become(await asyncio.to_thread(restore, self._store, self._first, until=head, change=self._change))
+        else:
+            self._become(await self._settled(before, steps, head))
+        self._count(steps)
+        self._since += len(steps)
+        if self._since >= self._every or rewritten:
+            await self.save()
+
+    async def save(self) -> None:
+        """Keep a snapshot of the state as it is."""
+        folded = self._folded
+        if folded.position == self.snapshot or folded.state is None:
+            return
+        async with self.learning:  # a state that moves is packed between two updates
+            content = pack(folded.policy, folded.state, {"position": folded.position})
+        snapshot = Snapshot(folded.position, fingerprint(folded.policy), FORMAT, self._clock())
+        await asyncio.to_thread(self._store.keep, snapshot, content)
+        self.snapshot, self._since = folded.position, 0
+
+    def _look(self, after: int) -> tuple[int, int, list[Item]]:
+        head = self._store.head()
+        due = due_after(self._store, after, head)
+        return head, due.rewritten, [] if due.rewritten else list(with_decisions(self._store, due.items))
+
+    async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
+        """The state at `head`. In between it is nobody's: a value may be that of a correction further on."""
+        if folded.policy.moves:
+            async with self.learning:
+                if len(steps) <= _SLICE // 10:
+                    return settle(folded, steps, head, self._change)
+                return await asyncio.to_thread(settle, folded, steps, head, self._change)
+        for first in range(0, len(steps), _SLICE):
+            folded = settle(folded, steps[first : first + _SLICE], head, self._change)
+            await asyncio.sleep(0)
+        return folded._replace(position=head)
+
+    def _become(self, folded: Folded) -> None:
+        policy, known = folded.policy, self.now
+        if folded.policy is known.policy and known.state is not None:
+            self.now = Now(folded.state, folded.position, policy, known.judge, known.experts)
+        else:
+            inner = weighed(policy)
+            self.now = Now(
+                folded.state, folded.position, policy, judge(policy), None if inner is None else inner.experts
+            )
+        self._folded = folded
+        waiting, self._reached = self._reached, []
+        for position, future in waiting:
+            if position > folded.position:
+                self._reached.append((position, future))
+            elif not future.done():
+                future.set_result(None)
+
+    def _count(self, steps: list[Item]) -> None:
+        """Rewards by arm, as far as they were learnt since the start."""
+        for item, decision in steps:
+            if isinstance(item, Account) and decision is not None:
+                number: Any = decision.number
+                rewards, total = self.arms.get(number, (0, 0.0))
+                self.arms[number] = rewards + 1, total + item.value

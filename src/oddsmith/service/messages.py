@@ -1,0 +1,186 @@
+"""What is asked and answered over HTTP, as types: they check requests, write answers and describe both in OpenAPI."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+__all__ = [
+    "Activate",
+    "Change",
+    "Correct",
+    "Decide",
+    "DecideBatch",
+    "Decided",
+    "DecisionRecord",
+    "Failure",
+    "Health",
+    "Kept",
+    "Posterior",
+    "Results",
+    "RewardBatch",
+    "RewardGiven",
+    "Stats",
+]
+
+MOST = 1000  # entries of one batch
+_Name = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+_Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+_KnownId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:@~-]{1,128}$")]
+_Unit = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:@-]{1,120}$")]
+_Key = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}$")]
+_Arm = Annotated[str, Meta(min_length=1, max_length=200)]
+_Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request body; the experiment may be left out where there is one."""
+
+    experiment: _Name | None = None
+
+
+class Decide(_Asked):
+    """Draw an arm for a context. The same id again gets the first answer."""
+
+    context: Any
+    id: _Id | None = None
+    eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
+    unit: _Unit | None = None
+    deferred: bool = False
+    incumbent: _Arm | None = None
+    incumbent_odds: _Odds | None = None
+
+
+class DecideBatch(_Asked):
+    """Many decisions at once, answered in order; one that fails does not harm the others."""
+
+    decisions: Annotated[list[Decide], Meta(min_length=1, max_length=MOST)]
+
+
+class RewardGiven(_Asked):
+    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart."""
+
+    id: _KnownId
+    reward: float
+    key: _Key = ""
+
+
+class RewardBatch(_Asked):
+    """Many rewards at once, answered in order; one that fails does not harm the others."""
+
+    rewards: Annotated[list[RewardGiven], Meta(min_length=1, max_length=MOST)]
+
+
+class Correct(_Asked):
+    """Another value in place of a decision's reward; `key` names the correction, so that repeating it has no effect."""
+
+    id: _KnownId
+    reward: float
+    key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+
+
+class Activate(_Asked):
+    """A deferred decision was shown."""
+
+    id: _KnownId
+
+
+class Change(_Asked):
+    """An expert joins with a share of the weight, or retires."""
+
+    expert: Annotated[str, Meta(min_length=1, max_length=200)]
+    change: Literal["added", "retired"]
+    key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+    share: Annotated[float, Meta(gt=0, lt=1)] | None = None
+
+
+class Decided(msgspec.Struct, kw_only=True):
+    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with."""
+
+    id: str
+    experiment: str
+    arm: str
+    propensity: float
+    odds: dict[str, float]
+    step: int
+    position: int
+    seen: int
+    new: bool
+    would: str | UnsetType = UNSET
+    asleep: list[str] | UnsetType = UNSET
+
+
+class Kept(msgspec.Struct):
+    """An event that is on disk; `new` is false for one that was there before."""
+
+    id: str
+    position: int
+    new: bool
+
+
+class Failure(msgspec.Struct):
+    """One sentence about what is wrong, and a word for programs."""
+
+    error: str
+    code: str
+
+
+_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("Decided", "Kept", "Failure")]
+
+
+class Results(msgspec.Struct):
+    """The answers of a batch, in order."""
+
+    results: list[Annotated[Any, Meta(extra_json_schema={"anyOf": _ENTRIES})]]
+
+
+class DecisionRecord(msgspec.Struct, kw_only=True):
+    """All that the log knows of one decision."""
+
+    id: str
+    experiment: str
+    arm: str
+    propensity: float
+    odds: dict[str, float]
+    step: int | None
+    position: int
+    seen: int
+    context: Any
+    eligible: list[str] | None
+    shadow: bool
+    deferred: bool
+    reward: float | None
+    counts_since: int | None
+    events: list[dict[str, Any]]
+    experts: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class Posterior(msgspec.Struct):
+    """How likely each expert is the one to follow, after all events up to a position."""
+
+    experiment: str
+    position: int
+    learnt: int | None
+    posterior: dict[str, float]
+    retired: list[str]
+
+
+class Stats(msgspec.Struct):
+    """Counts and positions, for people and dashboards."""
+
+    experiment: str
+    head: int
+    position: int
+    events: dict[str, int]
+    arms: dict[str, dict[str, float | int | None]]
+    experts: dict[str, dict[str, Any]]
+    refused: int
+    snapshot: int | None
+    refolds: int
+
+
+class Health(msgspec.Struct):
+    """Whether it is well; each experiment's trouble in a sentence, if there is any."""
+
+    ok: bool
+    experiments: dict[str, str]

@@ -1,0 +1,73 @@
+"""Metrics in the format of Prometheus; latencies come from a monotonic clock."""
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from oddsmith.experts.guarded import Guarded
+from oddsmith.service.experiment import Experiment
+
+__all__ = ["Metrics"]
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+class Metrics:
+    """Counts of one process; `text` is what a scrape gets."""
+
+    def __init__(self, experiments: Iterable[Experiment]) -> None:
+        self._registry = CollectorRegistry()
+        self._answers = Counter(
+            "oddsmith_answers", "Answers by route and status.", ("route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "oddsmith_seconds", "Time to answer.", ("route",), buckets=_BUCKETS, registry=self._registry
+        )
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._registry.register(_State(experiments))
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        pair = self._known.get((route, status))
+        if pair is None:
+            pair = self._known[route, status] = self._answers.labels(route, str(status)), self._seconds.labels(route)
+        pair[0].inc()
+        pair[1].observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics as of now."""
+        return generate_latest(self._registry)
+
+
+class _State:
+    """What experiments know of themselves, read at each scrape."""
+
+    def __init__(self, experiments: Iterable[Experiment]) -> None:
+        self._experiments = experiments
+
+    def collect(self) -> Iterable[Metric]:
+        by_experiment: dict[str, tuple[str, Callable[[Experiment], float]]] = {
+            "position": ("Position that the state is the fold up to.", lambda e: e.learner.now.position),
+            "waiting": ("Events not yet handed to the store.", lambda e: e.writer.waiting),
+            "refolds": ("Folds from an older snapshot, because history was corrected.", lambda e: e.learner.refolds),
+            "refused_rewards": ("Rewards that the policy would not take.", lambda e: e.learner.refused),
+        }
+        for name, (says, value) in by_experiment.items():
+            gauge = GaugeMetricFamily(f"oddsmith_{name}", says, labels=["experiment"])
+            for experiment in self._experiments:
+                gauge.add_metric([experiment.name], value(experiment))
+            yield gauge
+        decided = CounterMetricFamily("oddsmith_decided", "Decisions made here.", labels=["experiment", "arm"])
+        failed = CounterMetricFamily(
+            "oddsmith_expert_failures", "Times an expert went to sleep.", labels=["experiment", "expert", "kind"]
+        )
+        for experiment in self._experiments:
+            for arm, times in experiment.decided.items():
+                decided.add_metric([experiment.name, arm], times)
+            experts = experiment.learner.now.experts
+            for expert, kinds in (experts.failures() if isinstance(experts, Guarded) else {}).items():
+                for kind, times in kinds.items():
+                    failed.add_metric([experiment.name, expert, kind], times)
+        yield decided
+        yield failed

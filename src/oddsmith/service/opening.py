@@ -1,0 +1,134 @@
+"""From a policy file to an experiment that can be served: the policy under guard, its store, its seed, its bench."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from oddsmith.decision import Policy, State
+from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.experts.guarded import Guarded
+from oddsmith.fingerprint import fingerprint
+from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.judge import added, retired, written
+from oddsmith.policy_file import PolicyFile, read_policy
+from oddsmith.rewards import RewardScale
+from oddsmith.saving import FORMAT, pack, read
+from oddsmith.service.settings import Settings, read_settings
+from oddsmith.storage.base import Line, Snapshot, Store
+from oddsmith.storage.sqlite import SQLiteStore
+
+__all__ = ["Opened", "guarded", "open_experiment", "open_experiments"]
+
+
+@dataclass(eq=False)
+class Opened:
+    """What an experiment is served from. `bench` are experts that may join, by name."""
+
+    file: PolicyFile
+    settings: Settings
+    policy: Policy
+    store: Store
+    seed: int
+    bench: dict[str, Experts]
+
+    @property
+    def scale(self) -> RewardScale:
+        """From the user's units of reward to [0, 1]."""
+        return self.file.reward_scale
+
+    def change(self, policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
+        """What an expert's coming or going makes of policy and state."""
+        if line.kind == "expert retired":
+            return retired(policy, state, line.id)
+        bank = self.bench.get(line.id)
+        return added(policy, state, line.id, line.value or 0.0, bank)
+
+    def reread(self) -> None:
+        """Look for experts that were put on the bench since; the policy itself must be as it was."""
+        file = read_policy(self.file.path)
+        if fingerprint(file.policy) != fingerprint(self.file.policy):
+            raise BadFile(f"{file.path} must describe the policy that is being served, and the bench; it has changed")
+        self.bench |= {name: bank for name, bank in file.bench.items() if name not in self.bench}
+
+
+def open_experiment(path: Path | str) -> Opened:
+    """The experiment that a policy file describes, with its store open."""
+    file = read_policy(path)
+    settings = read_settings(file)
+    policy = guarded(file.policy, settings.budget)
+    seed = secrets.randbits(62) if file.seed is None else file.seed
+    about = {
+        "experiment": file.name,
+        "seed": seed,
+        "arms": list(file.arms),
+        "judge": written(policy),
+        "reward": [file.reward_scale.low, file.reward_scale.high],
+        "window_s": settings.window,
+        "default_reward": settings.default if settings.window is not None else None,
+    }
+    store = _open_store(settings, policy, file.name, about)
+    try:
+        _check_about(store, about, file)
+        if settings.start is not None and not store.snapshots():
+            _start(store, settings.start, file.policy, policy)
+    except BaseException:
+        store.close()
+        raise
+    return Opened(file, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
+
+
+def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
+    """All experiments of these policy files, each with a name of its own; if one cannot be opened, none is."""
+    opened: list[Opened] = []
+    try:
+        for path in paths:
+            opened.append(open_experiment(path))
+            if opened[-1].file.name in [one.file.name for one in opened[:-1]]:
+                raise InvalidInput(f"experiments must have names of their own; got {opened[-1].file.name!r} twice")
+    except BaseException:
+        for one in opened:
+            one.store.close()
+        raise
+    return opened
+
+
+def guarded(policy: Policy, budget: float) -> Policy:
+    """The policy with its experts under guard: one that fails or is late sleeps."""
+    if isinstance(policy, Bounded):
+        return replace(policy, policy=guarded(policy.policy, budget))
+    if not is_dataclass(policy) or "experts" not in (field.name for field in fields(policy)):
+        return policy
+    inner: Any = policy
+    if isinstance(inner.experts, Guarded):
+        return policy
+    return replace(inner, experts=Guarded(inner.experts, budget))
+
+
+def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, Any]) -> Store:
+    if settings.shared:
+        from oddsmith.storage.postgres import PostgresStore
+
+        return PostgresStore(settings.store, policy, rule=settings.rule, experiment=name, about=about)
+    return SQLiteStore(settings.store, policy, rule=settings.rule, about=about)
+
+
+def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
+    """Refuses a seed, arms or units other than those the log was begun with."""
+    for what in ("seed", "arms", "reward"):
+        began = store.about.get(what, about[what])
+        if began != about[what] and not (what == "seed" and file.seed is None):
+            raise BadFile(
+                f"{file.path}: {what} must be as the log was begun with, {began!r:.80}; got {about[what]!r:.80}"
+            )
+
+
+def _start(store: Store, path: Path, plain: Policy, policy: Policy) -> None:
+    """Keep a fitted state as the snapshot before any event."""
+    if store.head():
+        raise InvalidInput(f"service.start must be there from the beginning; the store has {store.head():,} events")
+    state, _ = read(path, plain)
+    content = pack(policy, state, {"position": 0})
+    store.keep(Snapshot(0, fingerprint(policy), FORMAT, 0.0), content)

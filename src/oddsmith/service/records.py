@@ -1,0 +1,84 @@
+"""The record of one decision: what was decided, what came of it, and on request who voted for what."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from oddsmith.decision import Decision
+from oddsmith.encoding import encode
+from oddsmith.service.experiment import EVERYTHING, Experiment
+from oddsmith.service.messages import DecisionRecord
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Erased, Evidence, Line
+from oddsmith.storage.folding import restore
+from oddsmith.weights import awake_weights
+
+__all__ = ["record_of"]
+
+
+def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
+    """All that the log knows of a decision; with `explain`, the state it was made with is folded again."""
+    store = experiment.store
+    lines = store.history([id], EVERYTHING)
+    made = next((line for line in lines if line.kind == "decision"), None)
+    if made is None:
+        return None
+    account = Account(store.rule)
+    for line in lines:
+        account.take(line)
+    decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
+    value = account.value
+    record = _record(experiment, decision, evidence, made)
+    record.reward = None if value != value else experiment.scale.value(value)
+    record.counts_since = account.settled or None
+    record.events = [_event(experiment, line) for line in lines]
+    if explain and evidence.votes is not None:
+        record.experts = _experts(experiment, decision, evidence, made)
+    return record
+
+
+def _record(experiment: Experiment, decision: Decision, evidence: Evidence, made: Line) -> DecisionRecord:
+    context: Any = decision.context
+    eligible = decision.eligible
+    names = None if eligible is None else [arm for arm, free in zip(experiment.arms, eligible, strict=True) if free]
+    return DecisionRecord(
+        id=made.id,
+        experiment=experiment.name,
+        arm=decision.arm,
+        propensity=decision.propensity,
+        odds=dict(zip(experiment.arms, decision.propensities.tolist(), strict=True)),
+        step=decision.step,
+        position=made.position,
+        seen=made.seen or 0,
+        context="erased" if isinstance(context, Erased) else encode(context),
+        eligible=names,
+        shadow=evidence.shadow,
+        deferred=bool(made.deferred),
+        reward=None,
+        counts_since=None,
+        events=[],
+        experts=msgspec.UNSET,
+    )
+
+
+def _event(experiment: Experiment, line: Line) -> dict[str, Any]:
+    value = None if line.value is None else experiment.scale.value(line.value)
+    return {"position": line.position, "kind": line.kind, "value": value, "key": line.key, "time": line.time}
+
+
+def _experts(experiment: Experiment, decision: Decision, evidence: Evidence, made: Line) -> list[dict[str, Any]]:
+    """Each expert's vote and its weight in the vote, the heaviest first."""
+    votes: Any = evidence.votes
+    opened = experiment.opened
+    folded = restore(experiment.store, opened.policy, until=made.seen or 0, change=opened.change)
+    policy: Any = folded.policy
+    names = getattr(policy, "policy", policy).experts.names
+    weights = awake_weights(folded.state.log_weights, votes)
+    said = np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    rows = []
+    for i in np.argsort(-weights, kind="stable").tolist():
+        chosen = {arm: float(part) for arm, part in zip(experiment.arms, votes[i], strict=True) if part > 0}
+        predicted = None if said[i] != said[i] else float(said[i])
+        rows.append({"expert": names[i], "weight": float(weights[i]), "votes": chosen, "predicted": predicted})
+    return rows

@@ -1,0 +1,170 @@
+"""What each route does, from a checked message to an answer."""
+
+import asyncio
+from typing import Any
+
+from oddsmith.errors import Conflict, InvalidInput, OddsmithError
+from oddsmith.experts.guarded import Guarded
+from oddsmith.service import messages as m
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.records import record_of
+from oddsmith.storage.base import Receipt
+from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
+
+__all__ = ["NotFound", "activate", "correct", "decide", "decide_batch", "decision", "experts", "posterior", "reward"]
+__all__ += ["reward_batch", "stats"]
+
+
+class NotFound(InvalidInput):
+    """There is no such experiment, or no such decision."""
+
+
+async def decide(experiment: Experiment, asked: m.Decide) -> m.Decided:
+    """Draw an arm."""
+    return await experiment.decide(asked)
+
+
+async def decide_batch(experiment: Experiment, asked: m.DecideBatch) -> m.Results:
+    """Draw many arms; each entry is answered for itself."""
+    found = await experiment.decide_all(asked.decisions)
+    return m.Results([_or_failure(one) for one in found])
+
+
+async def reward(experiment: Experiment, asked: m.RewardGiven) -> m.Kept:
+    """Keep a reward."""
+    receipt = await experiment.append(_reward(experiment, asked))
+    return m.Kept(asked.id, receipt.position, receipt.new)
+
+
+async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Results:
+    """Keep many rewards; each entry is answered for itself."""
+    events: list[Any] = []
+    for one in asked.rewards:
+        try:
+            events.append(_reward(experiment, one))
+        except InvalidInput as error:
+            events.append(error)
+    good = [event for event in events if isinstance(event, Reward)]
+    receipts = iter(await experiment.writer.append(good) if good else ())
+    return m.Results(
+        [_kept(event, next(receipts)) if isinstance(event, Reward) else failure(event) for event in events]
+    )
+
+
+async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
+    """Keep a correction; the state follows once it is folded anew."""
+    value = experiment.scale.reward(asked.reward)
+    event = Correction(asked.id, value, experiment.clock(), asked.key)
+    try:
+        receipt = await experiment.append(event)
+    except Conflict:
+        raise
+    except InvalidInput as error:  # there is no reward to correct
+        raise Conflict(str(error)) from error
+    return m.Kept(asked.id, receipt.position, receipt.new)
+
+
+async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
+    """A deferred decision was shown."""
+    receipt = await experiment.append(Activation(asked.id, experiment.clock()))
+    return m.Kept(asked.id, receipt.position, receipt.new)
+
+
+async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
+    """An expert joins or retires: answered once the state knows it."""
+    event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
+    if not any(line.key == asked.key for line in await asyncio.to_thread(experiment.changes)):
+        await _check_change(experiment, asked)
+    receipt = await experiment.append(event)
+    await experiment.learner.reached(receipt.position)
+    return m.Kept(asked.expert, receipt.position, receipt.new)
+
+
+async def decision(experiment: Experiment, id: str, explain: bool) -> m.DecisionRecord:
+    """All about one decision."""
+    found = await asyncio.to_thread(record_of, experiment, id, explain)
+    if found is None:
+        raise NotFound(f"there is no decision {id!r} in experiment {experiment.name!r}")
+    return found
+
+
+async def posterior(experiment: Experiment) -> m.Posterior:
+    """How likely each expert is the one to follow."""
+    now = experiment.learner.now
+    weights = experiment.weights()
+    learnt = getattr(now.state, "learnt", None)
+    retired = [name for name, weight in weights.items() if weight == 0.0]
+    return m.Posterior(experiment.name, now.position, learnt, weights, retired)
+
+
+async def stats(experiment: Experiment) -> m.Stats:
+    """Counts and positions."""
+    events, head = await asyncio.to_thread(lambda: (experiment.store.tally(), experiment.store.head()))
+    learner, guard = experiment.learner, experiment.learner.now.experts
+    arms: dict[str, dict[str, float | int | None]] = {}
+    for number, arm in enumerate(experiment.arms):
+        rewards, total = learner.arms.get(number, (0, 0.0))
+        mean = experiment.scale.value(total / rewards) if rewards else None
+        arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
+    failures = guard.failures() if isinstance(guard, Guarded) else {}
+    reasons = guard.reasons() if isinstance(guard, Guarded) else {}
+    judged = {
+        name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
+        for name, weight in experiment.weights().items()
+    }
+    return m.Stats(
+        experiment.name,
+        head,
+        learner.now.position,
+        {str(kind): times for kind, times in events.items()},
+        arms,
+        judged,
+        learner.refused,
+        learner.snapshot,
+        learner.refolds,
+    )
+
+
+def failure(error: Exception) -> m.Failure:
+    """What a batch says of an entry that failed."""
+    code = "conflict" if isinstance(error, Conflict) else "invalid"
+    return m.Failure(str(error), code)
+
+
+def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
+    if isinstance(found, OddsmithError):
+        return failure(found)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _reward(experiment: Experiment, asked: m.RewardGiven) -> Reward:
+    if asked.key and experiment.settings.rule == "first":
+        raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
+    return Reward(asked.id, experiment.scale.reward(asked.reward), experiment.clock(), asked.key)
+
+
+def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
+    if receipt.refused is not None:
+        return failure(receipt.refused)
+    return m.Kept(event.id, receipt.position, receipt.new)
+
+
+async def _check_change(experiment: Experiment, asked: m.Change) -> None:
+    """Refuses what would have no effect: joining twice, retiring who is not there, or the last one."""
+    weights = experiment.weights()
+    active = {name for name, weight in weights.items() if weight > 0}
+    if asked.change == "retired":
+        if asked.expert not in active:
+            raise Conflict(f"expert must have weight to be retired; got {asked.expert!r}, which has none")
+        if len(active) == 1:
+            raise Conflict(f"expert must not be the last one with weight; got {asked.expert!r}")
+        return
+    if asked.expert in active:
+        raise Conflict(f"expert must not be there yet; got {asked.expert!r}, which has weight")
+    if asked.expert not in weights:
+        await asyncio.to_thread(experiment.opened.reread)
+        if asked.expert not in experiment.opened.bench:
+            bench = ", ".join(experiment.opened.bench) or "nobody"
+            raise InvalidInput(f"expert must be on the bench of the policy file, {bench}; got {asked.expert!r:.60}")

@@ -1,0 +1,20 @@
+"""Serving: the application on a socket until it is told to stop."""
+
+import socket
+from collections.abc import Sequence
+
+import uvicorn
+
+from oddsmith.service.app import make_app
+from oddsmith.service.keys import KeyRing
+from oddsmith.service.opening import Opened
+from oddsmith.service.wire import server_config
+
+__all__ = ["serve"]
+
+
+def serve(opened: Sequence[Opened], keys: KeyRing | None, door: socket.socket) -> None:
+    """Serve these experiments until SIGINT or SIGTERM; requests under way are answered, snapshots kept."""
+    config = server_config(make_app(opened, keys=keys), host="", port=0)
+    config.timeout_graceful_shutdown = 10
+    uvicorn.Server(config).run(sockets=[door])

@@ -1,0 +1,94 @@
+"""What an experiment needs beside its policy: the table [service] of a policy file."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.config import Keys
+from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.policy_experts import read_flag
+from oddsmith.policy_file import PolicyFile
+from oddsmith.storage.base import Rule
+
+__all__ = ["Settings", "read_settings"]
+
+_PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@")
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an experiment is served; see docs/reference/service.md.
+
+    `store` is a file, or the address of a PostgreSQL database. `window` (seconds) closes with `default`, a reward in
+    [0, 1]; without a window rewards are waited for for ever. `start` is a state that `oddsmith fit` made.
+    """
+
+    store: str
+    rule: Rule = "first"
+    window: float | None = None
+    default: float = 0.0
+    sticky: bool = False
+    shadow: bool = False
+    erase_after_days: float | None = None
+    snapshot_every: int = 10_000
+    budget: float = 0.05
+    start: Path | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether other replicas may write to the store, too."""
+        return self.store.startswith(_POSTGRES)
+
+    @property
+    def place(self) -> str:
+        """The store as people may see it: without the password of a database."""
+        return _PASSWORD.sub(r"\1:…@", self.store)
+
+
+def read_settings(file: PolicyFile) -> Settings:
+    """The table [service] of a policy file; what is wrong is said with the file and the key."""
+    keys = Keys(file.table.get("service", {}), "service")
+    try:
+        return _read(keys, file)
+    except OddsmithError as error:
+        raise type(error)(f"{file.path}: {error}") from error
+
+
+def _read(keys: Keys, file: PolicyFile) -> Settings:
+    folder = file.path.resolve().parent
+    store = keys.text("store", f"{file.name}.sqlite")
+    rule: Any = keys.text("reward_rule", "first", choices=("first", "sum"))
+    window = _optional(keys, "window_s", 1e-3, 1e10)
+    low, high = file.reward_scale.low, file.reward_scale.high
+    default = keys.number("default_reward", low, low=low, high=high)
+    start = keys.text("start", "")
+    settings = Settings(
+        store if store.startswith(_POSTGRES) else str(folder / store),
+        rule,
+        window,
+        file.reward_scale.reward(default),
+        read_flag(keys, "sticky"),
+        read_flag(keys, "shadow"),
+        _optional(keys, "erase_after_days", 0.0, 1e6),
+        keys.whole("snapshot_every", 10_000),
+        keys.number("budget_ms", 50.0, low=1e-3, high=1e9) / 1000,
+        folder / start if start else None,
+    )
+    keys.close()
+    if rule == "sum" and window is None:
+        raise InvalidInput(
+            'service.window_s must be given with reward_rule = "sum", whose rewards count when it closes'
+        )
+    if "default_reward" in keys.values and window is None:
+        raise InvalidInput("service.default_reward must stand beside window_s; got it without")
+    return settings
+
+
+def _optional(keys: Keys, name: str, low: float, high: float) -> float | None:
+    if keys.get(name, None) is None:
+        return None
+    return float(np.float64(keys.number(name, low=low, high=high)))

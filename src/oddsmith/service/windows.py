@@ -1,0 +1,50 @@
+"""Reward windows: what nobody answered in time gets the default reward, written as an event."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from oddsmith.errors import StoreFailed
+from oddsmith.service.writer import Writer
+from oddsmith.storage.base import Store
+from oddsmith.storage.events import DefaultReward
+
+__all__ = ["Windows"]
+
+_CHUNK = 1000
+
+
+class Windows:
+    """Closes windows in the order in which they opened; `close_due` moves a cursor over the log.
+
+    Replicas may do this side by side: the event of a default is known by its decision.
+    """
+
+    def __init__(self, store: Store, writer: Writer, clock: Callable[[], float], window: float, default: float) -> None:
+        self._store, self._writer, self._clock = store, writer, clock
+        self._window, self._default = window, default
+        self._cursor = 0
+
+    async def run(self) -> None:
+        """Close what is due, for ever."""
+        while True:
+            with suppress(StoreFailed):  # the store's trouble is told by whoever needs an answer
+                await self.close_due()
+            await asyncio.sleep(min(1.0, self._window / 5))
+
+    async def close_due(self) -> int:
+        """Write the defaults that are due; returns how many."""
+        written = 0
+        while True:
+            now = self._clock()
+            found = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
+            over = [window for window in found if window.time + self._window <= now]
+            over = over[: next((i for i, window in enumerate(found) if window.time + self._window > now), len(found))]
+            due = [DefaultReward(window.id, self._default, now) for window in over if not window.closed]
+            if due:
+                await self._writer.append(due)
+                written += len(due)
+            if over:
+                self._cursor = over[-1].position
+            if len(over) < _CHUNK:
+                return written
