@@ -5,6 +5,7 @@ is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"
 """
 
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
-        return [encode(inner) for inner in value]
+        return value if _finite_floats(value) else [encode(inner) for inner in value]
     if isinstance(value, tuple):
         return {"$tuple": [encode(inner) for inner in value]}
     if isinstance(value, dict):
@@ -61,6 +62,11 @@ def encode(value: Any) -> Any:
     if type(value).__name__ == "NAType":  # pandas' missing value
         return None
     raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
+
+
+def _finite_floats(values: list[Any]) -> bool:
+    """Whether a list is plain numbers, as contexts often are."""
+    return all(type(inner) is float for inner in values) and isfinite(sum(values))
 
 
 def decode(value: Any) -> Any:

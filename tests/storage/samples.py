@@ -13,6 +13,7 @@ from oddsmith.storage import (
     DecisionMade,
     DefaultReward,
     Event,
+    ExpertChange,
     Reward,
     SQLiteStore,
     Store,
@@ -60,8 +61,11 @@ def stored(store: SQLiteStore) -> list[tuple[int, Event]]:
             event = Activation(line.id, line.time)
         elif line.kind == "default":
             event = DefaultReward(line.id, value, line.time)
-        else:
+        elif line.kind == "correction":
             event = Correction(line.id, value, line.time, line.key)
+        else:
+            change: Any = line.kind.removeprefix("expert ")
+            event = ExpertChange(line.id, change, line.time, line.key, line.value)
         events.append((line.position, event))
     return events
 

@@ -27,6 +27,7 @@ _INSERT = (
 
 
 _NOBODY = 255
+_written = json.JSONEncoder(allow_nan=False).encode
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -54,10 +55,10 @@ def row_of(event: Event) -> Row:
     if event.shadow:
         plain["shadow"] = True
     try:
-        body = json.dumps(plain, allow_nan=False)
+        body = _written(plain)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
-    context = None if decision.context is None else json.dumps(encode(decision.context), allow_nan=False)
+    context = None if decision.context is None else _written(encode(decision.context))
     return Row(line_of(event), body, numbers, context)
 
 
@@ -104,10 +105,10 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
 
 def _pack_votes(votes: Array) -> tuple[list[Any], bytes]:
     """[K, kind], and the bytes: "u1" is the arm of each expert, _NOBODY for none; "f8" all ballots as they are."""
-    n_arms, favourite = votes.shape[1], votes.argmax(axis=1)
-    top = votes[np.arange(len(votes)), favourite]
-    if n_arms < _NOBODY and np.count_nonzero(votes) == np.count_nonzero(top) and np.isin(top, (0.0, 1.0)).all():
-        return [n_arms, "u1"], np.where(top == 1.0, favourite, _NOBODY).astype("u1").tobytes()
+    n_arms, whole = votes.shape[1], votes == 1.0
+    cast = whole.any(axis=1)
+    if n_arms < _NOBODY and np.count_nonzero(votes) == np.count_nonzero(whole) == np.count_nonzero(cast):
+        return [n_arms, "u1"], np.where(cast, whole.argmax(axis=1), _NOBODY).astype("u1").tobytes()
     return [n_arms, "f8"], np.asarray(votes, dtype="<f8").tobytes()
 
 
