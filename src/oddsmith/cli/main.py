@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from oddsmith import __version__
-from oddsmith.cli import evaluate, fit, lab, serve, theory
+from oddsmith.cli import evaluate, fit, keys, lab, serve, theory
 from oddsmith.cli.words import Refused
 from oddsmith.errors import InvalidInput, OddsmithError
 
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     evaluate.add_commands(commands)
     fit.add_commands(commands)
     serve.add_commands(commands)
+    keys.add_commands(commands)
     code = 0
     try:
         parsed = parser.parse_args(arguments)

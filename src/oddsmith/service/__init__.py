@@ -1,1 +1,3 @@
-"""The decision service: the same engine behind HTTP, with a log that survives anything."""
+"""The service: decisions and rewards over HTTP, answered only after they are kept."""
+
+__all__: list[str] = []

@@ -1,0 +1,277 @@
+"""Keys: shown once, kept as hashes, compared in constant time, never lost; and what they open (S1)."""
+
+import hashlib
+import hmac
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import oddsmith as od
+from oddsmith.cli import keys as key_commands
+from oddsmith.cli.main import main
+from oddsmith.service import keys
+from oddsmith.service.guard import ANYONE, SCOPES, authorize, check_bind, is_loopback
+from oddsmith.service.keys import ALL_SCOPES, Key, KeyRing, Scope, create, read_keys, revoke
+from oddsmith.service.refusal import Refusal
+
+# what each scope opens, written down once more from the description of the service
+OPENS: dict[str, set[str]] = {
+    "decide": {"/v1/decide", "/v1/decide/batch", "/v1/activate"},
+    "reward": {"/v1/reward", "/v1/reward/batch", "/v1/activate"},
+    "read": {"/v1/decisions/{id}", "/v1/posterior", "/v1/stats", "/metrics"},
+    "admin": {path for _, path in SCOPES},
+    "": {"/healthz", "/readyz", "/openapi.json"},
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def test_a_token_is_256_random_bits_and_only_its_hash_is_kept(path: Path) -> None:
+    tokens = [create(path, f"k{i}", ["decide"]) for i in range(5)]
+    assert len(set(tokens)) == 5
+    assert all(len(token) == 46 and token.startswith("od_") for token in tokens)
+    text = path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [key.sha256 for key in read_keys(path)] == [hashlib.sha256(t.encode()).hexdigest() for t in tokens]
+    assert not any(token in text or token[3:] in text for token in tokens)
+    assert "sha256" in text
+    assert not any(key.sha256 in repr(key) for key in read_keys(path))
+    assert json.loads(text)["format"] == "oddsmith keys 1"
+
+
+def test_who_finds_every_key_and_no_other(path: Path) -> None:
+    tokens = {name: create(path, name, ["read"]) for name in ("first", "middle", "last")}
+    ring = KeyRing.read(path)
+    for name, token in tokens.items():
+        found = ring.who(token)
+        assert found is not None
+        assert found.name == name
+        for wrong in (token[:-1], token + "=", token.swapcase(), token[3:], "od_" + "A" * 43, token + "\n", "od_é"):
+            assert ring.who(wrong) is None
+    revoke(path, "middle")
+    assert [ring.who(token) is None for token in tokens.values()] == [False, True, False]
+    assert ring.live()
+    for name in ("first", "last", "last"):  # again: nothing changes
+        revoke(path, name)
+    assert not ring.live()
+
+
+def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: Any) -> None:
+    tokens = [create(path, f"k{i}", ["read"]) for i in range(7)]
+    ring, compared = KeyRing.read(path), list[str]()
+    real = hmac.compare_digest
+
+    def noted(kept: str, given: str) -> bool:
+        compared.append(kept)
+        return real(kept, given)
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
+    for token in (tokens[0], tokens[-1], "od_" + "A" * 43):
+        compared.clear()
+        ring.who(token)
+        assert compared == [key.sha256 for key in ring.keys]
+
+
+def outcome(found: Key | Refusal) -> int:
+    return found.status if isinstance(found, Refusal) else 200
+
+
+def test_the_table_of_routes_is_the_one_described() -> None:
+    assert all(scopes <= set(ALL_SCOPES) for scopes in SCOPES.values())
+    assert set(ALL_SCOPES) == set(get_args(Scope)) == set(OPENS) - {""} == set(key_commands._SCOPES)
+    assert {path for routes in OPENS.values() for path in routes} == {path for _, path in SCOPES}
+
+
+@pytest.mark.parametrize("route", SCOPES, ids=" ".join)
+def test_every_route_with_every_kind_of_key(route: tuple[str, str], path: Path) -> None:
+    def asked(header: str | None, experiment: str | None = "news") -> int:
+        return outcome(authorize(ring, header, SCOPES[route], experiment))
+
+    tokens = {scope: create(path, scope, [scope]) for scope in ALL_SCOPES}
+    tenant = create(path, "tenant", ["admin"], ["shop"])
+    revoked = create(path, "revoked", ["admin"])
+    revoke(path, "revoked")
+    ring = KeyRing.read(path)
+    free = route[1] in OPENS[""]
+    good = tokens["admin"]
+    nobody = [None, "", "Bearer", "Bearer ", good, f"Basic {good}", f"Bearer  {good}", f"Bearer {good} {good}"]
+    for header in [*nobody, "Bearer od_" + "A" * 43, f"Bearer {revoked}", "Bearer " + "x" * 100_000]:
+        assert asked(header) == (200 if free else 401)
+    for scope in ALL_SCOPES:
+        assert asked(f"Bearer {tokens[scope]}") == (200 if free or route[1] in OPENS[scope] else 403)
+        assert asked(f"bearer {tokens[scope]}") == asked(f"Bearer {tokens[scope]}")
+    for experiment, status in (("shop", 200), ("news", 403), ("no-such", 403), (None, 403), ("", 403)):
+        assert asked(f"Bearer {tenant}", experiment) == (200 if free else status)
+        assert asked(f"Bearer {good}", experiment) == 200
+    assert authorize(None, None, SCOPES[route], "news") is ANYONE
+
+
+def test_a_refusal_tells_nothing_about_keys(path: Path) -> None:
+    revoked, limited = create(path, "old", ["admin"]), create(path, "mine", ["decide"], ["shop"])
+    revoke(path, "old")
+    ring, needed = KeyRing.read(path), SCOPES["POST", "/v1/decide"]
+    headers = (None, "Basic x", "Bearer x", f"Bearer {revoked}", "Bearer od_" + "A" * 43)
+    assert len({authorize(ring, header, needed, "news") for header in headers}) == 1
+    said = authorize(ring, f"Bearer {limited}", needed, "news" * 1000)
+    assert isinstance(said, Refusal)
+    assert len(said.error) < 250
+    assert "mine" not in said.error
+    assert "shop" not in said.error
+
+
+def test_a_broken_file_keeps_the_keys_and_is_logged_once(path: Path, caplog: Any) -> None:
+    token = create(path, "one", ["read"])
+    ring, good = KeyRing.read(path), path.read_bytes()
+    path.write_bytes(good[:-20])
+    with caplog.at_level(logging.ERROR):
+        assert [ring.who(token) is not None for _ in range(5)] == [True] * 5
+        assert len(caplog.records) == 1
+        path.unlink()
+        assert [ring.who(token) is not None for _ in range(5)] == [True] * 5
+        assert len(caplog.records) == 2
+    assert all("the keys read before stay in force" in record.getMessage() for record in caplog.records)
+    other = create(path, "other", ["read"])  # a new file
+    assert ring.who(token) is None
+    assert ring.who(other) is not None
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_two_editors_at_once_lose_no_key(locked: bool, path: Path, monkeypatch: Any) -> None:
+    """Both want to meet after reading: with the lock they cannot; without it one key is lost (teeth)."""
+    import fcntl
+
+    create(path, "first", ["read"])
+    both, real = threading.Barrier(2), keys.read_keys
+
+    def read_and_wait(file: Path) -> tuple[Key, ...]:
+        found = real(file)
+        try:
+            both.wait(0.3 if locked else 20)
+        except threading.BrokenBarrierError:
+            assert locked
+        return found
+
+    monkeypatch.setattr(keys, "read_keys", read_and_wait)
+    if not locked:
+        monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    threads = [threading.Thread(target=create, args=(path, name, ["read"])) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(real(path)) == (3 if locked else 2)
+
+
+def test_processes_at_once_lose_no_key(path: Path) -> None:
+    code = (
+        "import sys; from oddsmith.service.keys import create\n"
+        "for i in range(15): create(sys.argv[1], sys.argv[2] + str(i), ['read'])"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("a", "b", "c")]
+    assert [one.wait(60) for one in running] == [0, 0, 0]
+    assert {key.name for key in read_keys(path)} == {f"{name}{i}" for name in "abc" for i in range(15)}
+
+
+def changed(**fields: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda file: {**file, "keys": [{**file["keys"][0], **fields}]}
+
+
+BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another format": (lambda file: {**file, "format": "oddsmith keys 2"}, "must be a file of format"),
+    "a list": (lambda file: file["keys"], "Expected `object`"),
+    "the same name twice": (lambda file: {**file, "keys": file["keys"] * 2}, "each key once; got the same name"),
+    "an unknown field": (changed(expires="never"), "expires"),
+    "an unknown scope": (changed(scopes=["root"]), "root"),
+    "no scopes": (changed(scopes=[]), "length >= 1"),
+    "half a hash": (changed(sha256="ab" * 16), "regex"),
+    "a name with a line end": (changed(name="one\n"), "regex"),
+    "an experiment with a path": (changed(experiments=["../x"]), "regex"),
+    "no time": (changed(created="today"), "RFC3339"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_that_is_not_ours_is_refused(case: str, path: Path) -> None:
+    create(path, "one", ["read"])
+    change, message = BROKEN[case]
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(od.BadFile, match=message):
+        KeyRing.read(path)
+    with pytest.raises(od.BadFile, match=message):
+        create(path, "two", ["read"])  # nor written over
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"null"])
+def test_no_json_is_refused(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+    with pytest.raises(od.BadFile, match=r"must be a file of format 'oddsmith keys 1'"):
+        read_keys(path)
+
+
+def test_a_file_that_others_may_write_is_refused(path: Path) -> None:
+    create(path, "one", ["read"])
+    path.chmod(0o640)
+    assert read_keys(path)
+    path.chmod(0o660)
+    with pytest.raises(od.BadFile, match="writable by its owner only; got mode 660"):
+        read_keys(path)
+
+
+def test_hosts() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.255.0.3", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "", "10.0.0.1", "oddsmith.example", "127.1", "128.0.0.1")))
+
+
+def test_other_machines_are_served_only_with_keys(path: Path) -> None:
+    create(path, "one", ["read"])
+    ring = KeyRing.read(path)
+    for host in ("0.0.0.0", "::", "", "192.168.1.7", "oddsmith.example"):
+        check_bind(host, ring)
+        with pytest.raises(od.InvalidInput, match=r"host must be 127\.0\.0\.1"):
+            check_bind(host, None)
+    revoke(path, "one")
+    with pytest.raises(od.InvalidInput, match="where there are no keys"):
+        check_bind("0.0.0.0", ring)
+    check_bind("::1", ring)
+
+
+def test_commands(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    def said(*words: str, code: int = 0) -> str:
+        assert main(["keys", *words]) == code
+        out = capsys.readouterr()
+        return str(out.err if code else out.out)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ODDSMITH_KEYS", raising=False)
+    token, sentence = said("create", "shop", "--scope", "decide", "reward", "--experiment", "news").splitlines()
+    assert sentence == "This is the key 'shop'. It is not shown again: keys.json holds only its hash."
+    (key,) = read_keys("keys.json")
+    assert KeyRing.read("keys.json").who(token) == key
+    assert (key.name, key.scopes, key.experiments) == ("shop", ("decide", "reward"), ("news",))
+    assert "shop" in said("revoke", "shop")
+    monkeypatch.setenv("ODDSMITH_KEYS", "50%.json")
+    said("create", "ops", "--scope", "admin")
+    table, listed = said("list", "--keys", "keys.json"), said("list", "--json", "--keys", "keys.json")
+    assert [row["name"] for row in json.loads(listed)] == ["shop"]
+    assert json.loads(listed)[0]["revoked"] in table
+    assert said("list").splitlines()[1].split()[:3] == ["ops", "admin", "all"]
+    assert not any(secret in text for text in (table, listed) for secret in (token[3:], key.sha256))
+    assert "must be new" in said("create", "ops", "--scope", "read", code=2)
+    assert "name must be 1 to 64" in said("create", "Ops!", "--scope", "read", code=2)
+    assert "experiments must be 1 to 64" in said("create", "x", "--scope", "read", "--experiment", "../x", code=2)
+    assert "invalid choice: 'root'" in said("create", "x", "--scope", "root", code=2)
+    assert "name must be that of a key" in said("revoke", "nobody", code=2)
+    assert "must be a file that" in said("list", "--keys", "gone.json", code=2)
+    assert "cannot write" in said("create", "x", "--scope", "read", "--keys", "no/folder/keys.json", code=2)
+    with pytest.raises(od.InvalidInput, match="scopes must be of decide, reward, read, admin; got none"):
+        create("keys.json", "x", [])
