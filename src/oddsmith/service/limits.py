@@ -29,8 +29,8 @@ class Limits:
     """An ASGI application in front of `app`: what is too much is refused before it is read, or while it comes.
 
     `app` gets the whole body in one message. At most the limit is kept of a body, however it is sent. `target` limits
-    path and query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves programs of this machine, but not the pages in its browser, so
-    Host, and Origin where there is one, must name this machine.
+    path and query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves
+    programs of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
     """
 
     app: ASGIApp

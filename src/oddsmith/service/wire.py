@@ -61,8 +61,8 @@ class Wire(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
-        self._in_head = False
         super().on_headers_complete()
+        self._in_head = False
 
     def on_message_complete(self) -> None:
         """The request is there; whatever comes now is the next one's head."""
@@ -84,10 +84,9 @@ class Wire(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Say why, and hang up; where the answer to an earlier request is due or half sent, only hang up."""
-        cycle = self.cycle
-        free = cycle is None or cycle.response_complete
-        own = not self._in_head and not self.pipeline and not cycle.response_started
-        if free or own:
+        last = self.cycle
+        free = last is None or last.response_complete
+        if free or not (self._in_head or self.pipeline or last.response_started):
             phrase = HTTPStatus(refusal.status).phrase
             pairs = [*refusal.headers(close=True), *SAFE_HEADERS]
             lines = [f"HTTP/1.1 {refusal.status} {phrase}".encode(), *(b": ".join(pair) for pair in pairs), b""]

@@ -1,0 +1,128 @@
+"""A real server on 127.0.0.1 for tests, and requests written byte by byte."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Answer(NamedTuple):
+    """What came back until the server hung up, or finished; status 0 if nothing did."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        return str(json.loads(self.body)["code"])
+
+
+class Echo:
+    """An application without limits: says how many messages and bytes it was sent; knows what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.named = set[bytes]()  # the headers of the last request
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        self.asked += 1
+        messages, size, more = 0, 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            messages, size, more = messages + 1, size + len(message["body"]), message["more_body"]
+        self.named = {name for name, _ in scope["headers"]}
+        body = json.dumps({"messages": messages, "bytes": size}).encode()
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": 200, "headers": [length, *self.headers]})
+        await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def serving(config: uvicorn.Config) -> Iterator[int]:
+    """The port of a running server, which is stopped at the end."""
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        until = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def talk(port: int, *parts: bytes, pause: float = 0.0, patience: float = 20.0) -> Answer:
+    """Send the parts, until the server has had enough, and read its answer."""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=patience)) as line:
+        for part in parts:
+            try:
+                line.sendall(part)
+            except ConnectionError:  # it hung up; its answer can still be read
+                break
+            time.sleep(pause)
+        return listen(line)
+
+
+def listen(line: socket.socket) -> Answer:
+    """One answer."""
+    taken = b""
+    while not _whole(taken):
+        try:
+            more = line.recv(65_536)
+        except (TimeoutError, ConnectionError):
+            break
+        if not more:
+            break
+        taken += more
+    if not taken:
+        return Answer(0, {}, b"")
+    head, _, body = taken.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, value in (text.split(": ", 1) for text in lines)}
+    return Answer(int(status.split(" ")[1]), headers, body)
+
+
+def _whole(taken: bytes) -> bool:
+    head, gap, body = taken.partition(b"\r\n\r\n")
+    lengths = [int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(gap) and bool(lengths) and len(body) >= lengths[0]
+
+
+def ask(app: ASGIApp, scope: dict[str, Any], messages: list[Message]) -> tuple[Answer, int]:
+    """The answer of an application without a server, and how many messages it took; after the last it waits."""
+    taken, sent = 0, list[Message]()
+
+    async def receive() -> Message:
+        nonlocal taken
+        if taken == len(messages):
+            await asyncio.Event().wait()
+        taken += 1
+        return messages[taken - 1]
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    whole = {"type": "http", "path": "/v1/decide", "raw_path": b"/v1/decide", "query_string": b"", "headers": []}
+    asyncio.run(asyncio.wait_for(app(whole | scope, receive, send), 20))
+    if not sent:
+        return Answer(0, {}, b""), taken
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], headers, b"".join(message["body"] for message in sent[1:])), taken
