@@ -14,9 +14,11 @@ from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
+from oddsmith.storage.meta import check_rule, meta_of
+from oddsmith.storage.rows import Row, check_keys, row_of
 from oddsmith.storage.sqlite_files import Lock, belong, connect
 from oddsmith.storage.sqlite_reading import SQLiteReader
-from oddsmith.storage.sqlite_rows import Row, insert, row_of
+from oddsmith.storage.sqlite_rows import insert
 
 __all__ = ["SQLiteStore"]
 
@@ -46,15 +48,14 @@ class SQLiteStore(SQLiteReader):
     def __init__(
         self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: dict[str, Any] | None = None
     ) -> None:
-        if rule not in ("first", "sum"):
-            raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
+        check_rule(rule)
         self.commits = 0
         self._broken, self._closed = "", False
         path = Path(path)
         with ExitStack() as undo:
             undo.callback(Lock(path).release)
             self._writing = undo.enter_context(closing(connect(path)))
-            belong(self._writing, path, policy, rule, about or {})
+            belong(self._writing, path, meta_of(policy, rule, about or {}))
             super().__init__(path)
             self._files = undo.pop_all()
         self._writer, self._entry = threading.Lock(), threading.Lock()
@@ -65,8 +66,7 @@ class SQLiteStore(SQLiteReader):
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are on disk."""
         rows = [row_of(event) for event in events]
-        if self._rule == "first" and any(row.line.key for row in rows if row.line.kind == "reward"):
-            raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
+        check_keys(rows, self._rule)
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed or self._broken:

@@ -1,18 +1,15 @@
 """The file of a SQLiteStore: its lock against a second process, its connections, and whom it belongs to."""
 
-import json
 import os
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, StoreFailed
-from oddsmith.fingerprint import describe, difference, fingerprint
+from oddsmith.storage.meta import check_format, check_owner
 
-__all__ = ["FORMAT", "Lock", "SYNCHRONOUS", "belong", "connect", "meta"]
+__all__ = ["Lock", "SYNCHRONOUS", "belong", "connect", "meta"]
 
-FORMAT = "oddsmith store 1"
 SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
 
@@ -66,31 +63,23 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def belong(connection: sqlite3.Connection, path: Path, policy: Policy, rule: str, about: dict[str, Any]) -> None:
-    """Make a new file the store of this policy and rule, or check that it is."""
-    mine = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
-    if not _tables(connection):
-        connection.executescript(f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}")
-        connection.executemany("insert into meta values (?, ?)", (mine | {"about": json.dumps(about)}).items())
-        connection.execute("commit")
+def belong(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:
+    """Make a new file the store that says `mine` of itself, or check that it is."""
+    if _tables(connection):
+        check_owner(path, meta(connection, path), mine)
         return
-    theirs = meta(connection, path)
-    if theirs["fingerprint"] != mine["fingerprint"]:
-        where = difference(json.loads(theirs["policy"]), json.loads(mine["policy"]))
-        raise BadFile(f"{path} is the log of another policy: {where}")
-    if theirs["rule"] != rule:
-        raise BadFile(f"{path} was made with the reward rule {theirs['rule']!r}; got {rule!r}")
+    connection.executescript(f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}")
+    connection.executemany("insert into meta values (?, ?)", mine.items())
+    connection.execute("commit")
 
 
-def meta(connection: sqlite3.Connection, path: Path) -> Any:
-    """What a store says of itself: format, policy, rule, and about its experiment."""
+def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
+    """What a store says of itself."""
     try:
         said = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
-    if said.get("format") != FORMAT:
-        raise BadFile(f"{path} must be a store of format {FORMAT!r}; got {said.get('format')!r}")
-    return {"about": "{}"} | said
+    return check_format(path, said)
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -10,8 +10,8 @@ from typing import Any, Self
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.storage.base import Evidence, Kind, Line, Rule, Snapshot, Window
+from oddsmith.storage.rows import read_decision, read_evidence
 from oddsmith.storage.sqlite_files import connect, meta
-from oddsmith.storage.sqlite_rows import read_decision, read_evidence
 
 __all__ = ["SQLiteReader"]
 
@@ -32,7 +32,7 @@ class SQLiteReader:
         except BaseException:
             self._reading.close()
             raise
-        self._rule: Rule = said["rule"]
+        self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
         self._about: dict[str, Any] = json.loads(said["about"])
         self._reader = threading.Lock()
 

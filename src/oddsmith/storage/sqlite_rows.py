@@ -1,24 +1,11 @@
-"""The rows of a SQLiteStore: what is written of an event, once, and how a decision is read back.
+"""How a row gets into a SQLiteStore, once."""
 
-A decision is a line of JSON and its numbers as they lie in memory (float64, little-endian): exact as `to_json` is, in
-half the room and half the time. Votes come last: one byte for each expert, its arm, where each votes for one arm or
-none. The context is kept apart, so that it can be erased.
-"""
-
-import json
 import sqlite3
-from typing import Any, NamedTuple
 
-import numpy as np
+from oddsmith.storage.base import Receipt
+from oddsmith.storage.rows import Row, repeated, unrewarded
 
-from oddsmith.arrays import Array
-from oddsmith.decision import Decision
-from oddsmith.encoding import decode, encode
-from oddsmith.errors import Conflict, InvalidInput
-from oddsmith.storage.base import Erased, Evidence, Line, Receipt, line_of
-from oddsmith.storage.events import DecisionMade, Event
-
-__all__ = ["Row", "insert", "read_decision", "read_evidence", "row_of"]
+__all__ = ["insert"]
 
 _INSERT = (
     "insert into events (kind, id, key, value, time, deferred, seen) values (?, ?, ?, ?, ?, ?, ?) "
@@ -26,50 +13,15 @@ _INSERT = (
 )
 
 
-_NOBODY = 255
-_written = json.JSONEncoder(allow_nan=False).encode
-_NUMBERS = ("propensities", "advice", "bonus", "log_weights")
-
-
-class Row(NamedTuple):
-    """An event's line, and for a decision its JSON, its numbers, and the JSON of its context."""
-
-    line: Line
-    body: str | None = None
-    numbers: bytes = b""
-    context: str | None = None
-
-
-def row_of(event: Event) -> Row:
-    """What is written of an event; whatever cannot be written is refused here."""
-    if not isinstance(event, DecisionMade):
-        return Row(line_of(event))
-    decision = event.decision
-    arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
-    plain = {name: _plain(getattr(decision, name)) for name in ("step", "eligible", "arm", "index")}
-    plain["numbers"] = {name: len(values) for name, values in arrays.items()}
-    numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
-    if event.votes is not None:
-        plain["votes"], votes = _pack_votes(event.votes)
-        numbers += votes
-    if event.shadow:
-        plain["shadow"] = True
-    try:
-        body = _written(plain)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
-    context = None if decision.context is None else _written(encode(decision.context))
-    return Row(line_of(event), body, numbers, context)
-
-
 def insert(connection: sqlite3.Connection, row: Row) -> Receipt:
     """Write a row if it is not there yet, inside a transaction."""
     line = row.line
     if line.kind == "correction" and not _rewarded(connection, line.id):
-        return Receipt(0, False, InvalidInput(f"decision {line.id!r} must have a reward to correct; it has none"))
+        return unrewarded(line)
     written = connection.execute(_INSERT, line[1:]).fetchone()
     if written is None:
-        return _repeated(connection, line)
+        query = "select position, value from events where id = ? and kind = ? and key = ?"
+        return repeated(line, *connection.execute(query, (line.id, line.kind, line.key)).fetchone())
     position: int = written[0]
     if row.body is not None:
         had = row.context is not None
@@ -79,63 +31,6 @@ def insert(connection: sqlite3.Connection, row: Row) -> Receipt:
     return Receipt(position, True)
 
 
-def read_decision(body: str, numbers: bytes, had_context: int, context: str | None) -> Decision:
-    """The decision that was written, with its context, or `Erased` in its place."""
-    plain: dict[str, Any] = json.loads(body)
-    counts, end = plain.pop("numbers"), 0
-    values = np.frombuffer(numbers, dtype="<f8", count=sum(counts.values())).astype(np.float64)  # may be written to
-    for name, length in counts.items():
-        plain[name], end = values[end : end + length], end + length
-    plain.pop("votes", None), plain.pop("shadow", None)
-    if plain["eligible"] is not None:
-        plain["eligible"] = np.array(plain["eligible"])
-    if not had_context:
-        return Decision(context=None, **plain)
-    return Decision(context=Erased() if context is None else decode(json.loads(context)), **plain)
-
-
-def read_evidence(body: str, numbers: bytes) -> Evidence:
-    """What the decision's odds were made from."""
-    plain: dict[str, Any] = json.loads(body)
-    votes = None
-    if "votes" in plain:
-        votes = _unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
-    return Evidence(votes, plain.get("shadow", False))
-
-
-def _pack_votes(votes: Array) -> tuple[list[Any], bytes]:
-    """[K, kind], and the bytes: "u1" is the arm of each expert, _NOBODY for none; "f8" all ballots as they are."""
-    n_arms, whole = votes.shape[1], votes == 1.0
-    cast = whole.any(axis=1)
-    if n_arms < _NOBODY and np.count_nonzero(votes) == np.count_nonzero(whole) == np.count_nonzero(cast):
-        return [n_arms, "u1"], np.where(cast, whole.argmax(axis=1), _NOBODY).astype("u1").tobytes()
-    return [n_arms, "f8"], np.asarray(votes, dtype="<f8").tobytes()
-
-
-def _unpack_votes(said: list[Any], content: bytes) -> Array:
-    n_arms, kind = said
-    if kind == "f8":
-        return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
-    arms = np.frombuffer(content, dtype="u1")
-    votes: Array = (arms[:, None] == np.arange(n_arms)).astype(np.float64)
-    return votes
-
-
-def _plain(value: Any) -> Any:
-    """A number or name, or an array of them as a list."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
 def _rewarded(connection: sqlite3.Connection, decision: str) -> bool:
     query = "select 1 from events where id = ? and kind in ('reward', 'default') limit 1"
     return connection.execute(query, (decision,)).fetchone() is not None
-
-
-def _repeated(connection: sqlite3.Connection, line: Line) -> Receipt:
-    query = "select position, value from events where id = ? and kind = ? and key = ?"
-    position, value = connection.execute(query, (line.id, line.kind, line.key)).fetchone()
-    if value == line.value:
-        return Receipt(position, False)
-    key = f" with key {line.key!r}" if line.key else ""
-    conflict = Conflict(f"{line.kind} of {line.id!r}{key} must be {value:g}, as it was first; got {line.value:g}")
-    return Receipt(position, False, conflict)
