@@ -143,6 +143,8 @@ def test_events_are_checked_when_they_are_made() -> None:
         DecisionMade("a", od.Decision.stacked([decision]), 0, 0.0)
     with pytest.raises(od.InvalidInput, match="seen must be a position"):
         DecisionMade("a", decision, -1, 0.0)
+    with pytest.raises(od.InvalidInput, match="seen must be a position"):
+        DecisionMade("a", decision, 2**63, 0.0)  # no store could hold it
     with pytest.raises(od.InvalidInput, match="time"):
         Activation("a", float("nan"))
     for wrong in (-0.1, 1.1, float("nan")):

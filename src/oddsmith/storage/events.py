@@ -35,7 +35,7 @@ class DecisionMade:
         if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
             raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
         number("time", self.time, low=-1e12, high=1e12)
-        if self.seen < 0:
+        if not 0 <= self.seen < 2**63:
             raise InvalidInput(f"seen must be a position, 0 or above; got {self.seen}")
         if self.votes is not None and self.votes.shape[1:] != self.decision.propensities.shape:
             arms = len(self.decision.propensities)
