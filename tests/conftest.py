@@ -1,12 +1,18 @@
-"""Fixtures shared by all tests: both kinds of kernels, and hypothesis settings that repeat."""
+"""Fixtures shared by all tests: both kinds of kernels, hypothesis settings that repeat, a PostgreSQL server."""
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from oddsmith import kernels
+
+if TYPE_CHECKING:
+    from storage.server import Server
+
+_numbers = count()
 
 settings.register_profile(
     "repeatable",
@@ -23,3 +29,19 @@ def any_kernels(request: Any) -> Iterator[str]:
     kernels.use(request.param)
     yield request.param
     kernels.use("auto")
+
+
+@pytest.fixture(scope="session")
+def server() -> "Iterator[Server]":
+    """The PostgreSQL server of this process, started when a test asks for it."""
+    from storage.server import Server
+
+    started = Server()
+    yield started
+    started.remove()
+
+
+@pytest.fixture
+def experiment() -> str:
+    """A name that no other test has."""
+    return f"e{next(_numbers)}"

@@ -15,7 +15,6 @@ from oddsmith.storage import (
     Event,
     ExpertChange,
     Reward,
-    SQLiteStore,
     Store,
 )
 
@@ -44,7 +43,7 @@ def append(store: Store, *events: Event) -> list[int]:
     return [receipt.accepted() for receipt in store.append(events).result(timeout=60)]
 
 
-def stored(store: SQLiteStore) -> list[tuple[int, Event]]:
+def stored(store: Store) -> list[tuple[int, Event]]:
     """What a store holds, as events again."""
     lines = list(store.lines(0, store.head()))
     positions = [line.position for line in lines if line.kind == "decision"]

@@ -1,10 +1,12 @@
 """Any sequence of events, repeats, snapshots, erasures and restarts gives the state of the clean fold, bit for bit."""
 
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -14,14 +16,17 @@ from oddsmith.storage import (
     Correction,
     DefaultReward,
     Event,
+    PostgresStore,
     Reward,
     SQLiteStore,
+    Store,
     advance,
     restore,
     save_snapshot,
 )
 from oddsmith.storage.base import Rule
 from storage.samples import bits, made, policy, reference
+from storage.server import Server
 
 IDS = st.sampled_from("abc")
 VALUES = st.sampled_from([0.0, 0.25, 1.0])
@@ -43,7 +48,7 @@ class Machine(RuleBasedStateMachine):
         self.live = self.replica = restore(self.store, self.judge)
 
     def open(self) -> None:
-        self.store = SQLiteStore(Path(self.folder.name) / "events.sqlite", self.judge, rule=self.kind)
+        self.store: Store = SQLiteStore(Path(self.folder.name) / "events.sqlite", self.judge, rule=self.kind)
 
     def append(self, event: Event) -> None:
         receipt = self.store.append([event]).result()[0]
@@ -99,7 +104,7 @@ class Machine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 2))
     def follow_a_little(self, back: int) -> None:
         """A replica that is behind, at any position."""
-        until = max(self.replica.position, self.store.head() - back)
+        until = max(self.replica.position, self.accepted[-1 - back][0])
         self.replica = advance(self.store, self.judge, self.replica, until=until)
         known = [row for row in self.accepted if row[0] <= until]
         assert bits(self.replica.state) == bits(reference(self.judge, known, self.kind))
@@ -108,7 +113,7 @@ class Machine(RuleBasedStateMachine):
     def the_live_state_is_the_clean_fold(self) -> None:
         if hasattr(self, "live"):
             self.live = advance(self.store, self.judge, self.live)
-            assert self.live.position == len(self.accepted)
+            assert self.live.position == max((position for position, _ in self.accepted), default=0)
             assert bits(self.live.state) == bits(reference(self.judge, self.accepted, self.kind))
 
     def teardown(self) -> None:
@@ -118,5 +123,27 @@ class Machine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
+class PostgresMachine(Machine):
+    """The same on PostgreSQL."""
+
+    server: ClassVar[Server]
+    names = count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experiment = f"any-order-{next(self.names)}"
+
+    def open(self) -> None:
+        url = self.server.url()
+        self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _started(server: Server) -> None:
+    PostgresMachine.server = server
+
+
 TestAnyOrder: Any = Machine.TestCase
 TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestAnyOrderOnPostgres: Any = PostgresMachine.TestCase
+TestAnyOrderOnPostgres.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from oddsmith.storage import (
     Receipt,
     Reward,
     Snapshot,
-    SQLiteStore,
     Store,
     advance,
     restore,
@@ -28,25 +27,21 @@ from oddsmith.storage import (
 from oddsmith.storage.base import Rule
 from storage.samples import append, bits, made, policy, reference, stored
 
-Open = Callable[..., SQLiteStore]
+Open = Callable[..., Store]
 
-
-def sqlite(folder: Path, judge: od.Policy, rule: Rule = "first") -> SQLiteStore:
-    return SQLiteStore(folder / "events.sqlite", judge, rule=rule)
-
-
-STORES = [sqlite]
+STORES = ["sqlite", "postgres"]  # fixtures of conftest.py
 
 
 @pytest.fixture(params=STORES)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
     """Opens the store of this test; a second call closes it and opens it again."""
-    current: list[SQLiteStore] = []
+    current: list[Store] = []
+    make = request.getfixturevalue(request.param)
 
-    def again(judge: od.Policy | None = None, rule: Rule = "first") -> SQLiteStore:
+    def again(judge: od.Policy | None = None, rule: Rule = "first") -> Store:
         while current:
             current.pop().close()
-        current.append(request.param(tmp_path, judge or policy(), rule))
+        current.append(make(judge or policy(), rule))
         return current[-1]
 
     yield again
@@ -57,18 +52,16 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 def test_what_is_written_comes_back_exactly(opened: Open) -> None:
     store: Store = opened()
     event = made("d1", seed=3, deferred=True, time=12.5, seen=0)
-    positions = append(
-        store, event, Activation("d1", 13.0), Reward("d1", 0.1 + 0.2, 14.0), DefaultReward("d1", 0.0, 15.0)
-    )
-    assert positions == [1, 2, 3, 4]
+    p = append(store, event, Activation("d1", 13.0), Reward("d1", 0.1 + 0.2, 14.0), DefaultReward("d1", 0.0, 15.0))
+    assert 0 < p[0] < p[1] < p[2] < p[3]
     store = opened()
-    assert store.head() == 4
-    lines = list(store.lines(0, 4))
-    assert lines[0] == Line(1, "decision", "d1", "", None, 12.5, True, 0)
+    assert store.head() == p[3]
+    lines = list(store.lines(0, p[3]))
+    assert lines[0] == Line(p[0], "decision", "d1", "", None, 12.5, True, 0)
     assert [line.value for line in lines] == [None, None, 0.1 + 0.2, 0.0]
-    assert store.decisions([1]) == [event.decision]  # equal to the last bit, context included
-    assert [line.position for line in store.lines(1, 3)] == [2, 3]
-    assert [line.position for line in store.history(["d1", "nobody"], 2)] == [1, 2]
+    assert store.decisions([p[0]]) == [event.decision]  # equal to the last bit, context included
+    assert [line.position for line in store.lines(p[0], p[2])] == [p[1], p[2]]
+    assert [line.position for line in store.history(["d1", "nobody"], p[1])] == [p[0], p[1]]
 
 
 DECISIONS = [
@@ -84,8 +77,7 @@ DECISIONS = [
 @pytest.mark.parametrize("decision", DECISIONS, ids=range(4))
 def test_every_shape_of_decision_comes_back_exactly(opened: Open, decision: od.Decision) -> None:
     store = opened()
-    append(store, DecisionMade("a", decision, 0, 0.0))
-    (found,) = store.decisions([1])
+    (found,) = store.decisions(append(store, DecisionMade("a", decision, 0, 0.0)))
     assert found.to_json() == decision.to_json()
     for name in ("propensities", "advice", "bonus", "log_weights"):
         one, other = getattr(found, name), getattr(decision, name)
@@ -96,15 +88,15 @@ def test_every_shape_of_decision_comes_back_exactly(opened: Open, decision: od.D
 def test_repeats_have_no_effect_and_other_values_are_refused(opened: Open) -> None:
     store = opened()
     event, reward = made("d1"), Reward("d1", 0.5, 1.0)
-    append(store, event, reward)
+    first, second = append(store, event, reward)
     receipts = store.append([made("d1", seed=9), Reward("d1", 0.5, 99.0), Reward("d1", 0.25, 1.0), made("d2")]).result()
-    assert receipts[0] == Receipt(1, False)
-    assert receipts[1].accepted() == 2
+    assert receipts[0] == Receipt(first, False)
+    assert receipts[1].accepted() == second
     with pytest.raises(od.Conflict, match=r"reward of 'd1' must be 0.5, as it was first; got 0.25"):
         receipts[2].accepted()
-    assert receipts[3] == Receipt(3, True)  # a refused event does not harm the others
-    assert store.head() == 3
-    assert store.decisions([1]) == [event.decision]
+    assert receipts[3].new  # a refused event does not harm the others
+    assert store.head() == receipts[3].position > second
+    assert store.decisions([first]) == [event.decision]
 
 
 def test_corrections_need_a_reward_and_know_their_key(opened: Open) -> None:
@@ -113,9 +105,9 @@ def test_corrections_need_a_reward_and_know_their_key(opened: Open) -> None:
     (early,) = store.append([Correction("d1", 1.0, 1.0, "c1")]).result()
     with pytest.raises(od.InvalidInput, match="must have a reward to correct"):
         early.accepted()
-    append(store, Reward("d1", 0.0, 1.0), Correction("d1", 1.0, 2.0, "c1"), Correction("d1", 0.5, 3.0, "c2"))
+    p = append(store, Reward("d1", 0.0, 1.0), Correction("d1", 1.0, 2.0, "c1"), Correction("d1", 0.5, 3.0, "c2"))
     repeat, other = store.append([Correction("d1", 1.0, 9.0, "c1"), Correction("d1", 0.9, 9.0, "c1")]).result()
-    assert repeat.accepted() == 3
+    assert repeat.accepted() == p[1]
     assert isinstance(other.refused, od.Conflict)
 
 
@@ -162,16 +154,16 @@ def test_parts_need_the_rule_sum(opened: Open) -> None:
 def test_snapshots_are_used_while_they_are_true(opened: Open) -> None:
     judge = policy()
     store = opened(judge)
-    for i in range(6):
-        append(store, made(f"d{i}"), Reward(f"d{i}", float(i % 2), 0.0))
+    rows = [(made(f"d{i}"), Reward(f"d{i}", float(i % 2), 0.0)) for i in range(6)]
+    p = [position for pair in rows for position in append(store, *pair)]
     live = restore(store, judge)
-    early = restore(store, judge, until=4)
+    early = restore(store, judge, until=p[3])
     save_snapshot(store, early, 1.0)
-    save_snapshot(store, live._replace(state=judge.init()), 2.0)  # a lie at 12, to see which snapshot is used
-    assert [kept.position for kept in store.snapshots()] == [4, 12]
+    save_snapshot(store, live._replace(state=judge.init()), 2.0)  # a lie, to see which snapshot is used
+    assert [kept.position for kept in store.snapshots()] == [p[3], p[11]]
     assert isinstance(store.snapshots()[0], Snapshot)
     assert restore(store, judge).state.learnt == 0  # the lie is believed
-    append(store, Correction("d3", 0.0, 3.0, "c"))  # settled at 8: the snapshot at 12 is no longer true, that at 4 is
+    append(store, Correction("d3", 0.0, 3.0, "c"))  # settled between the two: the later snapshot is no longer true
     corrected = restore(store, judge)
     assert isinstance(corrected, Folded)
     assert bits(corrected.state) == bits(reference(judge, stored(store)))
@@ -180,20 +172,22 @@ def test_snapshots_are_used_while_they_are_true(opened: Open) -> None:
 
 def test_another_policys_store_and_snapshot_are_refused(opened: Open) -> None:
     store = opened(policy())
-    append(store, made("a"))
+    (p,) = append(store, made("a"))
     other = policy(gamma=0.2)
-    save_snapshot(store, Folded(other.init(), 1, other), 0.0)
-    with pytest.raises(od.BadFile, match=r"snapshot at position 1 was saved with another policy: policy.gamma was 0.2"):
+    save_snapshot(store, Folded(other.init(), p, other), 0.0)
+    with pytest.raises(
+        od.BadFile, match=rf"snapshot at position {p} was saved with another policy: policy.gamma was 0.2"
+    ):
         restore(store, policy())
     with pytest.raises(od.BadFile, match=r"log of another policy: policy.gamma was 0.1, is 0.2"):
         opened(other)
-    assert opened(policy()).head() == 1
+    assert opened(policy()).head() == p
 
 
 def test_erased_contexts_do_not_change_the_fold_of_fixed_experts(opened: Open) -> None:
     judge = policy()
     store = opened(judge)
-    append(store, *(made(f"d{i}", time=float(i)) for i in range(10)))
+    p = append(store, *(made(f"d{i}", time=float(i)) for i in range(10)))
     append(store, *(Reward(f"d{i}", 1.0, 20.0) for i in range(5)))
     before = restore(store, judge)
     assert store.erase(before=7.0) == 7
@@ -201,19 +195,20 @@ def test_erased_contexts_do_not_change_the_fold_of_fixed_experts(opened: Open) -
     assert bits(restore(store, judge).state) == bits(before.state)
     append(store, Reward("d6", 1.0, 21.0))  # a late reward of an erased decision still counts
     assert restore(store, judge).state.learnt == 6
-    kept = store.decisions([9])[0]
+    kept = store.decisions([p[8]])[0]
     assert kept == made("d8", time=8.0).decision
-    assert repr(store.decisions([1])[0].context) == "Erased()"
+    assert repr(store.decisions([p[0]])[0].context) == "Erased()"
 
 
 @pytest.mark.parametrize("judge", [od.LinUCB(2, 3), od.auto(["x", "y", "z"])], ids=["LinUCB", "auto"])
 def test_policies_that_learn_from_contexts(opened: Open, judge: od.Policy) -> None:
     """Live, restarted and from a snapshot they are the same; a fold over erased contexts is refused."""
     store, rng = opened(judge), np.random.default_rng(5)
-    live = restore(store, judge)
+    live, p = restore(store, judge), [0]
     for i in range(12):
         decision = od.decide(judge, live.state, rng.normal(size=2), float(rng.random()), step=i + 1)
-        append(store, DecisionMade(f"d{i}", decision, live.position, float(i)), Reward(f"d{i}", float(i % 2), float(i)))
+        event = DecisionMade(f"d{i}", decision, live.position, float(i))
+        p += append(store, event, Reward(f"d{i}", float(i % 2), float(i)))
         live = advance(store, judge, live)
         if i == 7:
             save_snapshot(store, live, 7.0)
@@ -222,7 +217,7 @@ def test_policies_that_learn_from_contexts(opened: Open, judge: od.Policy) -> No
     store.erase(before=8.0)
     assert bits(restore(store, judge).state) == bits(live.state)  # the snapshot is later than what was erased
     with pytest.raises(od.StoreFailed, match="was erased"):
-        restore(store, judge, until=10)
+        restore(store, judge, until=p[10])
 
 
 def test_a_reward_that_the_policy_will_not_take_is_passed_over(opened: Open) -> None:
@@ -230,18 +225,18 @@ def test_a_reward_that_the_policy_will_not_take_is_passed_over(opened: Open) -> 
     store = opened(judge)
     sure = made("sure").decision
     sure = sure._replace(advice=np.zeros(4), log_weights=None)
-    append(store, DecisionMade("sure", sure, 0, 0.0), Reward("sure", 1.0, 0.0), made("a"), Reward("a", 1.0, 0.0))
+    p = append(store, DecisionMade("sure", sure, 0, 0.0), Reward("sure", 1.0, 0.0), made("a"), Reward("a", 1.0, 0.0))
     restored = restore(store, judge)
-    assert restored.refused == (2,)
+    assert restored.refused == (p[1],)
     assert bits(restored.state) == bits(judge.update(judge.init(), made("a").decision, 1.0))
 
 
 def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
     judge = policy()
     store = opened(judge)
-    append(store, made("a"), Reward("a", 1.0, 0.0), ExpertChange("e", "added", 1.0, "k", share=0.25))
-    append(store, ExpertChange("a", "retired", 1.0, "k"), made("b"), Reward("b", 1.0, 0.0))
-    with pytest.raises(od.InvalidInput, match="change must be given, for expert 'e' changed at position 3"):
+    p = append(store, made("a"), Reward("a", 1.0, 0.0), ExpertChange("e", "added", 1.0, "k", share=0.25))
+    p += append(store, ExpertChange("a", "retired", 1.0, "k"), made("b"), Reward("b", 1.0, 0.0))
+    with pytest.raises(od.InvalidInput, match=f"change must be given, for expert 'e' changed at position {p[2]}"):
         restore(store, judge)
     seen: list[tuple[int, str, float | None, int]] = []
 
@@ -250,7 +245,7 @@ def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
         return one, state
 
     restored = restore(store, judge, change=change)
-    assert seen == [(3, "expert added", 0.25, 1), (4, "expert retired", None, 1)]
+    assert seen == [(p[2], "expert added", 0.25, 1), (p[3], "expert retired", None, 1)]
     assert restored.state.learnt == 2
     save_snapshot(store, restored, 0.0)
     assert bits(restore(store, judge, change=change).state) == bits(restored.state)
@@ -269,20 +264,22 @@ def test_many_writers_lose_nothing(opened: Open) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.head() == writers * each == len({line.id for line in store.lines(0, store.head())})
+    lines = list(store.lines(0, store.head()))
+    assert len(lines) == writers * each == len({line.id for line in lines})
+    assert all(one.position < other.position for one, other in pairwise(lines))
 
 
 def test_positions_outside_the_store(opened: Open) -> None:
     judge = policy()
     store = opened(judge)
-    append(store, made("a"), Reward("a", 1.0, 0.0))
-    with pytest.raises(od.InvalidInput, match="until must be a position of the store, 0 to 2; got 3"):
-        restore(store, judge, until=3)
-    with pytest.raises(od.InvalidInput, match="until must be at or after the state's position 2; got 1"):
-        advance(store, judge, restore(store, judge), until=1)
-    with pytest.raises(od.InvalidInput, match="positions must be those of decisions; got 2"):
-        store.decisions([1, 2])
-    with pytest.raises(od.InvalidInput, match="position must be that of a snapshot; got 2"):
-        store.content(2)
-    with pytest.raises(od.InvalidInput, match="a snapshot must be of a position up to 2; got 5"):
-        save_snapshot(store, Folded(judge.init(), 5, judge), 0.0)
+    p, head = append(store, made("a"), Reward("a", 1.0, 0.0))
+    with pytest.raises(od.InvalidInput, match=f"until must be a position of the store, 0 to {head}; got {head + 1}"):
+        restore(store, judge, until=head + 1)
+    with pytest.raises(od.InvalidInput, match=f"until must be at or after the state's position {head}; got {p}"):
+        advance(store, judge, restore(store, judge), until=p)
+    with pytest.raises(od.InvalidInput, match=f"positions must be those of decisions; got {head}"):
+        store.decisions([p, head])
+    with pytest.raises(od.InvalidInput, match=f"position must be that of a snapshot; got {head}"):
+        store.content(head)
+    with pytest.raises(od.InvalidInput, match=f"a snapshot must be of a position up to {head}; got {head + 3}"):
+        save_snapshot(store, Folded(judge.init(), head + 3, judge), 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.storage import Activation, DefaultReward, Evidence, Reward, Window
+from oddsmith.storage import Activation, DefaultReward, Evidence, ExpertChange, Reward, Window
 from oddsmith.storage.base import Rule
 from storage.samples import append, made
 from storage.test_contract import Open, opened
@@ -26,12 +26,12 @@ VOTES = [
 def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
     store = opened()
     event = made("d1")
-    append(store, replace(event, votes=votes), replace(made("d2"), shadow=True))
-    first, second = store.evidence([1, 2])
+    p = append(store, replace(event, votes=votes), replace(made("d2"), shadow=True))
+    first, second = store.evidence(p)
     assert first.votes is not None
     np.testing.assert_array_equal(first.votes, votes)
     assert (first.shadow, second) == (False, Evidence(None, True))
-    assert store.decisions([1]) == [event.decision]
+    assert store.decisions(p[:1]) == [event.decision]
     with pytest.raises(od.InvalidInput, match=r"votes must be ballots over the 3 arms, \(N, 3\)"):
         replace(event, votes=np.ones((2, 2)))
 
@@ -39,12 +39,25 @@ def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
 @pytest.mark.parametrize("rule", ["first", "sum"])
 def test_windows_open_with_decisions_or_their_activation(opened: Open, rule: Rule) -> None:
     store = opened(rule=rule)
-    append(store, made("a", time=1.0), made("b", time=2.0, deferred=True), made("c", time=3.0), Activation("b", 9.0))
+    opening = (made("a", time=1.0), made("b", time=2.0, deferred=True), made("c", time=3.0), Activation("b", 9.0))
+    p = append(store, *opening)
     append(store, Reward("a", 1.0, 10.0), DefaultReward("c", 0.0, 11.0))
-    windows = [Window(1, "a", 1.0, rule == "first"), Window(3, "c", 3.0, True), Window(4, "b", 9.0, False)]
+    windows = [Window(p[0], "a", 1.0, rule == "first"), Window(p[2], "c", 3.0, True), Window(p[3], "b", 9.0, False)]
     assert store.windows(0, 10) == windows
-    assert store.windows(1, 1) == windows[1:2]
+    assert store.windows(p[0], 1) == windows[1:2]
 
 
 def test_anyone_may_read_what_is_said_about_it(opened: Open) -> None:
     assert opened().about == {}
+
+
+def test_events_are_counted_and_changes_of_experts_found(opened: Open) -> None:
+    store = opened()
+    assert (store.tally(), store.changes()) == ({}, [])
+    append(store, made("a"), ExpertChange("e", "added", 1.0, "k", share=0.25), Reward("a", 1.0, 0.0), made("b"))
+    append(store, ExpertChange("e", "retired", 2.0, "k"))
+    assert store.tally() == {"decision": 2, "reward": 1, "expert added": 1, "expert retired": 1}
+    assert [(line.kind, line.id, line.value) for line in store.changes()] == [
+        ("expert added", "e", 0.25),
+        ("expert retired", "e", None),
+    ]

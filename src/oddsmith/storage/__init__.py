@@ -11,6 +11,8 @@ from oddsmith.storage.events import (
     Reward,
 )
 from oddsmith.storage.folding import Folded, advance, restore, save_snapshot
+from oddsmith.storage.postgres import PostgresStore
+from oddsmith.storage.postgres_reading import PostgresReader
 from oddsmith.storage.sqlite import SQLiteStore
 from oddsmith.storage.sqlite_reading import SQLiteReader
 
@@ -24,6 +26,8 @@ __all__ = [
     "ExpertChange",
     "Folded",
     "Line",
+    "PostgresReader",
+    "PostgresStore",
     "Reading",
     "Receipt",
     "Reward",

@@ -163,7 +163,7 @@ class Reading(Protocol):
 
 
 class Store(Reading, Protocol):
-    """The events of one experiment in one total order of positions: 1 and up, in the order of reading.
+    """The events of one experiment in one total order of positions: above 0, in the order of reading, maybe with gaps.
 
     An implementation promises:
 

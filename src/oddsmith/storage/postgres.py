@@ -1,0 +1,212 @@
+"""PostgresStore: events in a PostgreSQL database that several replicas write, each in groups over one connection."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any, TypeAlias
+
+from oddsmith.decision import Policy
+from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.events import Event
+from oddsmith.storage.meta import check_rule, meta_of
+from oddsmith.storage.postgres_link import PATIENCE, Link, belong, check_server, passing, said, trouble
+from oddsmith.storage.postgres_reading import PostgresReader
+from oddsmith.storage.postgres_rows import GROUP, write
+from oddsmith.storage.rows import Row, check_keys, row_of
+
+__all__ = ["PostgresStore"]
+
+_ATTEMPTS = 5  # at a group that a deadlock with another program broke up
+_PAUSES = (0.05, 1.0)  # seconds from one vain attempt to connect to the next: the first, the longest
+
+_Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
+
+
+class PostgresStore(PostgresReader):
+    """One experiment's store in a database that many experiments, processes and machines may share.
+
+    Whatever is queued while the last group was being written is the next group: one statement, one transaction, one
+    commit. Receipts come after the commit, with `synchronous_commit` on. Positions are not dense: they are the number
+    of the transaction times 2²⁰ plus the place in it, and a position may be answered a moment before `head` reaches it.
+
+    When the server does not answer, whoever waits gets `StoreFailed` within two seconds; the next call connects again.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
+    >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> PostgresStore("postgresql://localhost/news", policy, experiment="Front page")
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInput: experiment must match [a-z0-9_-]{1,64}; got 'Front page'
+    """
+
+    def __init__(
+        self, url: str, policy: Policy, *, experiment: str, rule: Rule = "first", about: dict[str, Any] | None = None
+    ) -> None:
+        check_rule(rule)
+        mine = meta_of(policy, rule, about or {})
+        self.commits = 0
+        self._entry, self._closed, self._writing = threading.Lock(), False, False
+        self._waiting: deque[_Entry] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Any = None
+        self._answered, self._pause, self._again = 0, 0.0, 0.0
+        with ExitStack() as undo:
+            link = Link(url, experiment)
+            undo.callback(link.close)
+            link.run(self._begin(link, mine))
+            self._open(link)
+            undo.pop_all()
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once they are committed."""
+        rows = [row_of(event) for event in events]
+        check_keys(rows, self._rule)
+        future: Future[tuple[Receipt, ...]] = Future()
+        with self._entry:
+            if self._closed:
+                raise StoreFailed(f"{self._link.where} takes no more events: it is closed")
+            self._waiting.append((rows, future))
+            if not self._writing:
+                self._writing = True
+                self._link.loop.call_soon_threadsafe(self._start)
+        return future
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot, and thin out the older ones."""
+        head = self.head()
+        if not 0 <= snapshot.position <= head:
+            raise InvalidInput(f"a snapshot must be of a position up to {head}; got {snapshot.position}")
+        known = {kept.position for kept in self.snapshots()}  # another replica's newer one is not ours to thin out
+        query = (
+            "with gone as (delete from snapshots where experiment = $1 and position = any($2)) "
+            "insert into snapshots values ($1, $3, $4, $5, $6, $7) on conflict (experiment, position) do update "
+            "set fingerprint = excluded.fingerprint, format = excluded.format, time = excluded.time, "
+            "content = excluded.content"
+        )
+        gone = known - thinned([snapshot.position, *known]) - {snapshot.position}
+        self._read(query, sorted(gone), *snapshot, content, patience=60)
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time; returns how many.
+
+        The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
+        """
+        query = (
+            "with gone as (delete from contexts where experiment = $1 and time < $2 returning 1) "
+            "select count(*) from gone"
+        )
+        return int(self._read(query, before, patience=600)[0][0])
+
+    def close(self) -> None:
+        """Write what is queued, then let go of the server."""
+        with self._entry:
+            was, self._closed = self._closed, True
+        if not was:
+            self._link.run(self._finish())
+        super().close()
+
+    async def _begin(self, link: Link, mine: dict[str, str]) -> None:
+        """Connect for the first time."""
+        try:
+            async with asyncio.timeout(15 * PATIENCE):  # another replica may be making the tables
+                self._connection = await link.connect()
+                number = await belong(self._connection, link, mine)
+                await check_server(self._connection, link.where, number, 0)
+        except trouble() as error:
+            self._drop()
+            raise StoreFailed(f"{link.where} cannot be opened: {said(error)}") from error
+        except BaseException:
+            self._drop()
+            raise
+
+    def _start(self) -> None:
+        self._task = self._link.loop.create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        """Write group after group while anyone waits."""
+        while group := self._taken():
+            rows = [row for rows, _ in group for row in rows]
+            try:
+                receipts = [one for i in range(0, len(rows), GROUP) for one in await self._write(rows[i : i + GROUP])]
+            except Exception as error:  # nobody is answered, nor those who queued meanwhile
+                self._drop()
+                self._fail(group, error)
+                continue
+            answers = iter(receipts)
+            for rows, future in group:
+                future.set_result(tuple(islice(answers, len(rows))))
+
+    def _taken(self, limit: int = GROUP) -> list[_Entry]:
+        """The next group: up to `limit` rows of those who wait, or one who brings more."""
+        group: list[_Entry] = []
+        with self._entry:
+            size = 0
+            while self._waiting and (not group or size + len(self._waiting[0][0]) <= limit):
+                rows, future = self._waiting.popleft()
+                if future.set_running_or_notify_cancel():
+                    group.append((rows, future))
+                    size += len(rows)
+            self._writing = bool(group)
+        return group
+
+    def _fail(self, group: list[_Entry], error: Exception) -> None:
+        failure = StoreFailed(f"{self._link.where} could not be written: {said(error)}")
+        failure.__cause__ = error
+        with self._entry:
+            group += self._waiting
+            self._waiting.clear()
+        for _, future in group:
+            if future.running() or future.set_running_or_notify_cancel():
+                future.set_exception(failure)
+
+    async def _write(self, rows: list[Row]) -> list[Receipt]:
+        async with asyncio.timeout(PATIENCE):
+            for attempt in range(_ATTEMPTS):
+                connection = await self._connected()
+                try:
+                    receipts = await write(connection, self._number, rows)
+                    break
+                except passing():  # safe to repeat: nothing was kept, and an event is kept once
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+        self.commits += 1
+        self._answered = max(self._answered, *(receipt.position for receipt in receipts))
+        return receipts
+
+    async def _connected(self) -> Any:
+        """The writing connection, made anew where it was lost, unless that failed a moment ago."""
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        now = self._link.loop.time()
+        if now < self._again:
+            raise StoreFailed(f"there is no connection, and the next attempt is in {self._again - now:.2f} s")
+        try:
+            self._connection = await self._link.connect()
+            await check_server(self._connection, self._link.where, self._number, self._answered)
+        except BaseException:  # also when it took too long
+            self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
+            self._again = self._link.loop.time() + self._pause
+            raise
+        self._pause = 0.0
+        return self._connection
+
+    def _drop(self) -> None:
+        """Let go of the connection, whatever state it is in."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _finish(self) -> None:
+        if self._task is not None:
+            await self._task
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=PATIENCE)
+            except trouble():
+                connection.terminate()

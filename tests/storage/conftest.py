@@ -1,0 +1,21 @@
+"""Stores to test: one fixture each, which gives a function that opens the store of this test."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import oddsmith as od
+from oddsmith.storage import PostgresStore, SQLiteStore
+from oddsmith.storage.base import Rule
+from storage.server import Server
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Callable[[od.Policy, Rule], SQLiteStore]:
+    return lambda judge, rule: SQLiteStore(tmp_path / "events.sqlite", judge, rule=rule)
+
+
+@pytest.fixture
+def postgres(server: Server, experiment: str) -> Callable[[od.Policy, Rule], PostgresStore]:
+    return lambda judge, rule: PostgresStore(server.url(), judge, experiment=experiment, rule=rule)
