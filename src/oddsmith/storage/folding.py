@@ -116,11 +116,15 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
     if not usable:
         return Folded(policy.init(), 0, policy)
     position = usable[-1].position
+    try:
+        content = store.content(position)
+    except InvalidInput:  # another replica has thinned it out
+        return _start(store, policy, position - 1, change)
     if change is not None:  # the policy as it was then; its state comes from the snapshot
         for line in store.lines(0, position):
             if line.kind.startswith("expert"):
                 policy, _ = change(policy, policy.init(), line)
-    state, _ = unpack(store.content(position), policy, f"the snapshot at position {position}")
+    state, _ = unpack(content, policy, f"the snapshot at position {position}")
     return Folded(state, position, policy)
 
 
