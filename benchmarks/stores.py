@@ -1,6 +1,6 @@
 """Events per second that a store keeps, and seconds to restore a state: 64 experts, 8 arms, 8 numbers as context.
 
-python -m benchmarks.stores [--events 100000] [--clients 32]
+python -m benchmarks.stores [--events 100000] [--clients 32] [--url postgresql://…]
 """
 
 import argparse
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import oddsmith as od
-from oddsmith.storage import DecisionMade, Reward, SQLiteStore, Store, restore, save_snapshot
+from oddsmith.storage import DecisionMade, PostgresStore, Reward, SQLiteStore, Store, restore, save_snapshot
 
 __all__ = ["main"]
 
@@ -24,12 +24,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--url", help="a database to use instead of a file; its experiment is named after the time")
     asked = parser.parse_args()
     policy = od.GeneralizedThompsonSampling(od.GivenExperts([f"e{i}" for i in range(EXPERTS)]), gamma=0.1)
-    with TemporaryDirectory(dir=".") as folder, SQLiteStore(Path(folder) / "events.sqlite", policy) as store:
+    with TemporaryDirectory(dir=".") as folder, _opened(asked.url, Path(folder), policy) as store:
         _write(store, policy, asked.clients)
         _fill(store, policy, asked.events)
         _restore(store, policy)
+
+
+def _opened(url: str | None, folder: Path, policy: od.Policy) -> SQLiteStore | PostgresStore:
+    if url is None:
+        return SQLiteStore(folder / "events.sqlite", policy)
+    return PostgresStore(url, policy, experiment=f"benchmark-{time.time_ns()}")
 
 
 def _decision(policy: od.Policy, seed: int) -> od.Decision:
@@ -38,7 +45,7 @@ def _decision(policy: od.Policy, seed: int) -> od.Decision:
     return od.draw(odds, rng.normal(size=8), float(rng.random()), step=1)
 
 
-def _write(store: SQLiteStore, policy: od.Policy, clients: int, seconds: float = 3.0) -> None:
+def _write(store: SQLiteStore | PostgresStore, policy: od.Policy, clients: int, seconds: float = 3.0) -> None:
     """Clients that wait for each answer: a decision, then its reward."""
     decision, counts = _decision(policy, 0), [0] * clients
     end = time.monotonic() + seconds
@@ -78,7 +85,8 @@ def _restore(store: Store, policy: od.Policy) -> None:
     start, work = time.monotonic(), time.process_time()
     whole = restore(store, policy)
     taken, worked = time.monotonic() - start, time.process_time() - work
-    print(f"restore from the beginning: {taken:.2f} s, {worked:.2f} s of CPU, for {whole.position:,} events")
+    events = sum(store.tally().values())
+    print(f"restore from the beginning: {taken:.2f} s, {worked:.2f} s of CPU, for {events:,} events")
     save_snapshot(store, whole, 0.0)
     start = time.monotonic()
     again = restore(store, policy)
