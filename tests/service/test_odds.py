@@ -1,6 +1,5 @@
 """Arms are served with the odds that are logged (C1 of the test plan): a chi-square test, and one that must fail."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,10 @@ def test_arms_are_served_with_their_odds(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def crooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def crooked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uniform numbers that are a little too small."""
     honest = Uniforms.__call__
     monkeypatch.setattr(Uniforms, "__call__", lambda self, id: honest(self, id) * 0.9)
-    return None
 
 
 def test_crooked_draws_are_found(tmp_path: Path, crooked: None) -> None:
