@@ -90,7 +90,15 @@ class AllExpertsRefuted(OddsmithError):
 
 
 class ExpertFailed(OddsmithError):
-    """An expert bank returned something that is not (…, N, K) numbers."""
+    """An expert bank returned something that is not (…, N, K) numbers; a guard counts it under its `kind`.
+
+    >>> ExpertFailed("expert 'net' must give 3 numbers; got 2", kind="shape").kind
+    'shape'
+    """
+
+    def __init__(self, message: str, *, kind: str = "raised") -> None:
+        self.kind = kind
+        super().__init__(message)
 
 
 class OrderMatters(OddsmithError):

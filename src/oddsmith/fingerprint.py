@@ -1,7 +1,8 @@
 """The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
 
 Numbers and names as they are, arrays by content, functions by qualified name, dataclasses field by field, and opaque
-models by class: what tells two trainings of a model apart is the `version` its owner was given.
+models by class: what tells two trainings of a model apart is the `version` its owner was given. A guard
+changes nothing of what experts are.
 """
 
 import functools
@@ -16,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import NotPortable
+from oddsmith.experts.guarded import Guarded
 
-__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unversioned"]
+__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unguarded", "unversioned"]
 
 
 def fingerprint(policy: object) -> str:
@@ -57,12 +59,29 @@ def describe(value: Any) -> Any:
         return {"dict": [[describe(name), describe(inner)] for name, inner in value.items()]}
     if isinstance(value, list | tuple):
         return [describe(inner) for inner in value]
+    if isinstance(value, Guarded):  # a guard says when experts sleep, not what is learnt from those awake
+        return describe(value.experts)
     described: dict[str, Any] = {"class": _qualified(type(value))}
     if is_dataclass(value):
         described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
     elif hasattr(value, "names"):  # experts that are no dataclass: at least who they are, in which order
         described |= {"names": list(value.names), "version": describe(getattr(value, "version", None))}
     return described
+
+
+def unguarded(description: Any) -> Any:
+    """A description from the time when guards were part of it, without them.
+
+    >>> unguarded({"experts": {"class": "oddsmith.experts.guarded:Guarded", "experts": [1], "budget": None}})
+    {'experts': [1]}
+    """
+    if isinstance(description, list):
+        return [unguarded(inner) for inner in description]
+    if not isinstance(description, dict):
+        return description
+    if description.get("class") == "oddsmith.experts.guarded:Guarded":
+        return unguarded(description["experts"])
+    return {name: unguarded(inner) for name, inner in description.items()}
 
 
 def difference(saved: Any, given: Any, path: str = "policy") -> str:
@@ -113,6 +132,8 @@ def opaque(value: Any) -> str | None:
         return next((found for inner in value if (found := opaque(inner)) is not None), None)
     if not is_dataclass(value):
         return type(value).__name__
+    if isinstance(value, Guarded):
+        return opaque(value.experts)
     if getattr(value, "version", None) is not None:
         return None
     return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])

@@ -16,7 +16,7 @@ import numpy as np
 from oddsmith.arrays import Array, Real, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["LOSSES", "Loss", "Scaled", "log_loss", "scaled", "square_loss", "total_log_loss"]
+__all__ = ["LOSSES", "Loss", "Scaled", "domain", "log_loss", "scaled", "square_loss", "total_log_loss"]
 
 Loss: TypeAlias = Callable[[Array, Any], Array]
 """loss(predictions, rewards), elementwise."""
@@ -73,6 +73,19 @@ def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
         return None
     total: Array = -np.log(np.concatenate(products)).sum(axis=0)
     return total
+
+
+def domain(loss: Loss) -> tuple[float, float]:
+    """The predictions that a loss can score: [0, 1] where it is NaN outside, as log loss is; else up to a million.
+
+    Beyond a million a square is no longer a loss to learn from: one such prediction would outweigh all others.
+
+    >>> domain(log_loss), domain(square_loss)
+    ((0.0, 1.0), (-1000000.0, 1000000.0))
+    """
+    with np.errstate(all="ignore"):
+        outside = np.concatenate([loss(np.array([-0.5, 1.5]), reward) for reward in (0.0, 0.5, 1.0)])
+    return (0.0, 1.0) if np.isnan(outside).any() else (-1e6, 1e6)
 
 
 @cache

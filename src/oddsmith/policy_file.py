@@ -12,13 +12,13 @@ from oddsmith.config import Keys, read_toml
 from oddsmith.decision import Policy, check_policy
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import stack
 from oddsmith.losses import LOSSES
 from oddsmith.policies.auto import auto
 from oddsmith.policies.bounded import Bounded, project
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.guarding import guarded
 from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policy_experts import Bank, Seat, from_factory, read_bank, read_flag
 from oddsmith.rewards import RewardScale
@@ -122,22 +122,22 @@ def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedTh
         bench |= _benched(name, tables.pop(name), seat)
     if not tables:
         raise InvalidInput(f"experts must have a table without joins = true; got {', '.join(waiting)} on the bench")
+    guard, budget = read_flag(keys, "guard"), None
+    if keys.get("budget_ms", None) is not None:
+        budget = keys.number("budget_ms", low=1e-3, high=1e9) / 1000
+    if budget is not None and not guard:
+        raise InvalidInput("budget_ms must stand beside guard = true; got it without")
     banks = {name: read_bank(name, table, seat) for name, table in tables.items()}
     try:
         parts = [bank.experts for bank in banks.values()]
         experts = parts[0] if len(parts) == 1 else stack(*parts)
     except InvalidInput as error:
         raise InvalidInput(f"experts: {error}") from error
-    if read_flag(keys, "guard"):
-        budget = None if keys.get("budget_ms", None) is None else keys.number("budget_ms", low=1e-3, high=1e9) / 1000
-        experts = Guarded(experts, budget)
-    elif "budget_ms" in keys.values:
-        raise InvalidInput("budget_ms must stand beside guard = true; got it without")
     learners = all(table.values["kind"] == "auto" for table in tables.values())
     loss = LOSSES[keys.text("loss", "square" if learners else "log", choices=LOSSES)]
     own = auto(seat.arms) if learners else None  # learners have a loss and an eta that suit them
     eta = own.eta if own is not None and own.loss is loss else tight_coefficient(loss).eta
-    return GeneralizedThompsonSampling(
+    policy = GeneralizedThompsonSampling(
         experts,
         loss,
         eta=keys.get("eta", eta),
@@ -146,6 +146,7 @@ def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedTh
         share=seat.share,
         discount=keys.get("discount", 1.0),
     )
+    return guarded(policy, budget, arms=seat.arms) if guard else policy
 
 
 def _benched(name: str, table: Keys, seat: Seat) -> dict[str, Experts]:

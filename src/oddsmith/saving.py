@@ -14,7 +14,7 @@ import numpy as np
 
 from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
-from oddsmith.fingerprint import describe, difference, fingerprint
+from oddsmith.fingerprint import describe, difference, fingerprint, unguarded
 
 __all__ = ["pack", "read", "replacing", "unpack", "write"]
 
@@ -77,8 +77,9 @@ def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, 
         raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
     if meta.get("format") != FORMAT:
         raise BadFile(f"{name} must be of format {FORMAT!r}; got {meta.get('format')!r}")
-    if meta["fingerprint"] != fingerprint(policy):
-        raise BadFile(f"{name} was saved with another policy: {difference(meta['policy'], describe(policy))}")
+    saved, given = unguarded(meta["policy"]), describe(policy)
+    if meta["fingerprint"] != fingerprint(policy) and saved != given:
+        raise BadFile(f"{name} was saved with another policy: {difference(saved, given)}")
     return _filled(policy.init(), arrays, "state", name), meta
 
 

@@ -15,10 +15,12 @@ __all__ = [
     "Experts",
     "Poll",
     "Wrapper",
+    "as_floats",
     "as_predictions",
     "check_bank",
     "check_names",
     "checked_predictions",
+    "no_infinity",
     "numbered",
 ]
 
@@ -55,9 +57,15 @@ class Experts(Protocol):
         def moves(self) -> bool:
             """Whether `update` changes the state (and then it may write in place)."""
             return False
+
+        @property
+        def own(self) -> bool:
+            """Whether `advise` runs no code but the library's own, which a guard need not time."""
+            return False
     else:
         arms = None
         moves = False
+        own = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward; fixed experts have none."""
@@ -151,16 +159,31 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
     return checked
 
 
+def as_floats(values: object, *, source: str) -> Array:
+    """`values` from outside code as floats, None as NaN; what is no real number is ExpertFailed, in one sentence."""
+    try:
+        floats = np.asarray(values)
+        if floats.dtype.kind in "cmM":  # numpy would drop the imaginary part, and count days
+            raise TypeError(f"{floats.dtype} is no real number")
+        return floats if floats.dtype in _KNOWN else floats.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        said = f"{type(values).__name__}: {error}"
+        raise ExpertFailed(f"{source} must give numbers; got {said:.200}", kind="values") from error
+
+
 def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
     """`values` as floats (…, N, K) from outside code, or ExpertFailed in one sentence."""
-    try:
-        predictions = np.asarray(values)
-        if predictions.dtype not in _KNOWN:
-            predictions = predictions.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ExpertFailed(f"{source} must give numbers; got {type(values).__name__}: {error}") from error
+    predictions = as_floats(values, source=source)
     if predictions.ndim < 2 or predictions.shape[-2] != n_experts or predictions.shape[-1] == 0:
-        raise ExpertFailed(f"{source} must give predictions of shape (…, {n_experts}, K); got {predictions.shape}")
+        wanted = f"predictions of shape (…, {n_experts}, K)"
+        raise ExpertFailed(f"{source} must give {wanted}; got {predictions.shape}", kind="shape")
+    return predictions
+
+
+def no_infinity(predictions: Array, *, source: str) -> Array:
+    """The predictions before they are clipped, which would hide an infinite one: it is no mean reward."""
+    if np.isinf(predictions).any():
+        raise ExpertFailed(f"{source} must give finite numbers; got an infinite one", kind="values")
     return predictions
 
 
@@ -170,7 +193,8 @@ def checked_predictions(predictions: Any, log_weights: Array, eligible: Bools | 
         predictions = as_predictions(predictions, n_experts=log_weights.shape[-1], source="experts")
     if predictions.shape[-2:-1] != log_weights.shape[-1:] or predictions.shape[-1] == 0:
         n = log_weights.shape[-1]
-        raise ExpertFailed(f"experts must give predictions of shape (…, {n}, K); got {predictions.shape}")
+        wanted = f"predictions of shape (…, {n}, K)"
+        raise ExpertFailed(f"experts must give {wanted}; got {predictions.shape}", kind="shape")
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
         raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
     if predictions.ndim > 2 or log_weights.ndim > 1:

@@ -6,7 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, check_range
 from oddsmith.decision import Context, State
-from oddsmith.experts.base import Experts, Wrapper, check_bank
+from oddsmith.experts.base import Experts, Wrapper, check_bank, no_infinity
 
 __all__ = ["Clipped"]
 
@@ -36,9 +36,16 @@ class Clipped(Wrapper):
         parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
         return tuple(Clipped(part, self.low, self.high) for part in parts)
 
+    @property
+    def own(self) -> bool:
+        return self.experts.own
+
     def predict(self, state: State, context: Context) -> Array:
-        return np.clip(self.experts.predict(state, context), self.low, self.high)
+        return self._clipped(self.experts.predict(state, context))
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         predictions, ballots = self.experts.advise(state, context, eligible)
-        return np.clip(predictions, self.low, self.high), ballots
+        return self._clipped(predictions), ballots
+
+    def _clipped(self, predictions: Array) -> Array:
+        return np.clip(no_infinity(predictions, source="Clipped experts"), self.low, self.high)

@@ -35,6 +35,10 @@ class Encoded(Wrapper):
         parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
         return tuple(Encoded(part, self.schema) for part in parts)
 
+    @property
+    def own(self) -> bool:
+        return self.experts.own
+
     def predict(self, state: State, context: Context) -> Array:
         return self.experts.predict(state, self.schema.encode(context))
 

@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.base import Experts, as_predictions, check_names
+from oddsmith.experts.base import Experts, as_floats, as_predictions, check_names
 
 __all__ = ["FunctionExperts"]
 
@@ -69,14 +69,10 @@ class FunctionExperts(Experts):
         except Exception as error:
             error.add_note(f"raised by expert {name!r}")
             raise
-        try:
-            values = np.asarray(said, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ExpertFailed(f"expert {name!r} must give numbers; got {said!r:.60}") from error
+        values = as_floats(said, source=f"expert {name!r}")
         if values.shape != (len(self.arms),):
-            raise ExpertFailed(
-                f"expert {name!r} must give {len(self.arms)} numbers, one per arm; got shape {values.shape}"
-            )
+            wanted = f"{len(self.arms)} numbers, one per arm"
+            raise ExpertFailed(f"expert {name!r} must give {wanted}; got shape {values.shape}", kind="shape")
         return values
 
 

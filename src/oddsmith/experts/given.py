@@ -23,6 +23,8 @@ class GivenExperts(Experts):
 
     names: Sequence[str]
 
+    own = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))
 

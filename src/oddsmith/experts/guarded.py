@@ -1,33 +1,58 @@
-"""Guarded: an expert that raises, answers in the wrong shape or is late goes to sleep, and is counted."""
+"""Guarded: an expert that fails goes to sleep, is counted, and never fails a decision."""
 
+import itertools
 import threading
 import time
-from collections import Counter
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed
-from oddsmith.experts.base import Experts, Wrapper, check_bank
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts, Wrapper, check_bank, check_names
+from oddsmith.experts.outcomes import Advice, Failure, Leaf, Outcome, Record, ask, common_shape, leaves
 from oddsmith.experts.stack import Stacked
+from oddsmith.experts.workers import Workers
 
 __all__ = ["Guarded"]
 
 _STUCK = 4  # late calls of one expert that may still be running before it is no longer asked
-Advice = tuple[Array, Array]
+_PATIENCE = 10  # late calls in a row after which an expert rests
+_ROUND = 128  # resting experts are asked in every 128th call, all in the same one: less than 1 % of calls are slow
+_Ended: TypeAlias = SimpleQueue[tuple[int, Outcome]]
+
+
+@dataclass(eq=False)
+class _Call:
+    """One call in a thread: it ends or is given up, whichever comes first under the guard's lock."""
+
+    ended: bool = False
+    given_up: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Guarded(Wrapper):
-    """`experts` whose failures are sleep: exceptions, wrong shapes, and calls that outlast `budget` seconds.
+    """`experts` whose failures are sleep. `failures()` counts them, by expert:
+
+      * "raised" an exception, SystemExit included;
+      * "shape": not one number for each arm;
+      * "values": no real numbers, or outside `within` (`losses.domain`: what the loss can score), or votes that are no
+        odds over the eligible arms. NaN is no failure: an expert may have no opinion;
+      * "late": took longer than `budget` seconds. Without a budget nothing is timed and no thread is started;
+      * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again.
 
     A bank that can be `split` (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
-    fails on one row sleeps for all of it. Without a budget nothing is timed and no thread is started. A call that is
-    late goes on in its thread, which cannot be stopped from outside; an expert with four such calls under way is not
-    asked until one of them ends. `update` is not guarded.
+    fails on one row sleeps for all of it. A late call goes on in its thread, which cannot be stopped from outside; an
+    expert with four such calls under way is not asked until one of them ends. The library's own arithmetic and banks
+    that learn are asked in the calling thread and not timed: a late reader would see a state that is being changed.
+    KeyboardInterrupt in the main thread is not caught. `update` is not guarded. `arms` names the arms where the
+    experts do not. A guard is no part of a policy's fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(FunctionExperts({"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]))
@@ -40,109 +65,124 @@ class Guarded(Wrapper):
 
     experts: Experts
     budget: float | None = None
-    _leaves: tuple[tuple[Experts, tuple[int, ...]], ...] = field(init=False, repr=False)
-    _counts: dict[str, Counter[str]] = field(init=False, repr=False, default_factory=dict)
-    _reasons: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    _stuck: Counter[int] = field(init=False, repr=False, default_factory=Counter)
+    within: tuple[float, float] = (-1e6, 1e6)
+    arms: Sequence[str] | None = None
+    _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
+    record: Record = field(init=False, repr=False, default_factory=Record)
+    _calls: "itertools.count[int]" = field(init=False, repr=False, default_factory=lambda: itertools.count(1))
+    _workers: Workers = field(init=False, repr=False, default_factory=Workers)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
         if self.budget is not None:
             number("budget", self.budget, low=0, high=np.inf, open_low=True)
-        object.__setattr__(self, "_leaves", tuple(_leaves(self.experts, ())))
+        low, high = self.within
+        if not -np.inf < low < high < np.inf:
+            raise InvalidInput(f"within must be finite numbers low < high; got {self.within!r}")
+        arms = self.experts.arms if self.arms is None else check_names("arms", self.arms)
+        object.__setattr__(self, "arms", arms)
+        object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
+        weakref.finalize(self, self._workers.close)
 
     def failures(self) -> dict[str, dict[str, int]]:
-        """How often each expert "raised", answered in the wrong "shape" or was "late", since this object was made."""
-        with self._lock:
-            return {name: dict(counts) for name, counts in self._counts.items()}
+        """How often each expert failed, by kind, since this object was made; guards inside count, too."""
+        return Record.failures(self._records())
 
     def reasons(self) -> dict[str, str]:
         """What went wrong the last time, for each expert that ever failed."""
-        with self._lock:
-            return dict(self._reasons)
+        return Record.reasons(self._records())
 
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
-        answers = self._ask_all(state, context, eligible)
-        lead, n_arms = self._common_shape(answers, eligible)
-        parts: list[Advice] = []
-        for i, (leaf, _) in enumerate(self._leaves):
-            shape = (*lead, len(leaf.names), n_arms)
-            answer = answers[i]
-            if answer is not None and (answer[0].shape != shape or answer[1].shape != shape):
-                self._failed(leaf, "shape", f"gave shape {answer[0].shape} instead of {shape}")
-                answer = None
-            parts.append(answer or (np.full(shape, np.nan), np.zeros(shape)))
-        predictions, ballots = zip(*parts, strict=True)
-        return np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2)
-
-    def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[Advice | None]:
-        """Each leaf's answer, or None where it failed; within the budget, side by side, if there is one."""
-        answers: list[Advice | None] = [None] * len(self._leaves)
-        if self.budget is None:
-            for i in range(len(self._leaves)):
-                self._ask(i, state, context, eligible, answers)
-            return answers
-        deadline = time.monotonic() + self.budget
-        threads = {}
-        for i, (leaf, _) in enumerate(self._leaves):
-            if self._stuck[i] >= _STUCK:
-                self._failed(leaf, "late", f"{_STUCK} earlier calls are still running")
-            else:
-                threads[i] = threading.Thread(
-                    target=self._ask, args=(i, state, context, eligible, answers), daemon=True
-                )
-                threads[i].start()
-        in_time: list[Advice | None] = [None] * len(self._leaves)  # what arrives later than counted is not read
-        for i, thread in threads.items():
-            thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                self._failed(self._leaves[i][0], "late", f"was not done after {self.budget:g} seconds")
-            else:
-                in_time[i] = answers[i]
-        return in_time
-
-    def _ask(
-        self, i: int, state: State, context: Context, eligible: Bools | None, answers: list[Advice | None]
-    ) -> None:
-        leaf, path = self._leaves[i]
-        for step in path:
-            state = state[step]
-        with self._lock:
-            self._stuck[i] += 1
-        try:
-            answers[i] = leaf.advise(state, context, eligible)
-        except Exception as error:  # whatever user code raises: that is the point of a guard
-            self._failed(leaf, "raised", f"{type(error).__name__}: {error}")
-        finally:
-            with self._lock:
-                self._stuck[i] -= 1
-
-    def _common_shape(self, answers: list[Advice | None], eligible: Bools | None) -> tuple[tuple[int, ...], int]:
-        """The batch axes and number of arms that most answers agree on; from arms or eligible when there is none."""
-        shapes = Counter((a[0].shape[:-2], a[0].shape[-1]) for a in answers if a is not None and a[0].ndim >= 2)
+        outcomes = self._ask_all(state, context, eligible)
         n_arms = len(self.arms) if self.arms is not None else eligible.shape[-1] if eligible is not None else None
-        fitting: Any = [shape for shape, _ in shapes.most_common() if n_arms is None or shape[1] == n_arms]
-        if fitting:
-            lead, k = fitting[0]
-            return lead, k
-        if n_arms is None:
-            raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
-        return (), n_arms
+        lead, n_arms = common_shape(outcomes, context, n_arms)
+        parts: list[Advice] = []
+        for leaf, outcome in outcomes:
+            shape = (*lead, len(leaf.bank.names), n_arms)
+            if not isinstance(outcome, Failure) and (outcome[0].shape != shape or outcome[1].shape != shape):
+                outcome = Failure("shape", f"gave shape {outcome[0].shape} instead of {shape}")
+            if isinstance(outcome, Failure):
+                self.record.add(leaf.bank.names, outcome)
+                outcome = (np.full(shape, np.nan), np.zeros(shape))
+            parts.append(outcome)
+        predictions, ballots = zip(*parts, strict=True)
+        return self._valued(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
 
-    def _failed(self, leaf: Experts, kind: str, reason: str) -> None:
+    def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, Outcome]]:
+        """What each leaf says, or how it failed; side by side and within the budget, if there is one."""
+        began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
+        outcomes: dict[int, Outcome] = {}
+        put = partial(ask, state=state, context=context, eligible=eligible)
+        timed = {i: leaf for i, leaf in enumerate(self._leaves) if self.budget is not None and not leaf.inline}
+        everyone = next(self._calls) % _ROUND == 0
+        for i, leaf in timed.items():
+            if leaf.late >= _PATIENCE and not everyone:
+                outcomes[i] = Failure("resting", f"was late {_PATIENCE} times in a row")
+            elif leaf.stuck >= _STUCK:
+                outcomes[i] = Failure("late", f"{_STUCK} earlier calls are still running")
+                with self._lock:
+                    leaf.late += 1
+            else:
+                calls[i] = _Call()
+                self._workers.run(partial(self._in_thread, i, calls[i], put, ended))
+        for i, leaf in enumerate(self._leaves):
+            if i not in timed:
+                outcomes[i] = put(leaf)
+        while calls and self.budget is not None:
+            try:
+                i, outcomes[i] = ended.get(timeout=max(0.0, began + self.budget - time.monotonic()))
+            except Empty:
+                break
+            del calls[i]
+        for i, call in calls.items():
+            outcomes[i] = self._given_up(self._leaves[i], call)
+        return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
+
+    def _in_thread(self, i: int, call: _Call, put: Callable[[Leaf], Outcome], ended: _Ended) -> None:
+        leaf = self._leaves[i]
+        outcome = put(leaf)
+        kind = outcome.kind if isinstance(outcome, Failure) else ""
         with self._lock:
-            for name in leaf.names:
-                self._counts.setdefault(name, Counter())[kind] += 1
-                self._reasons[name] = reason
+            call.ended = True
+            if call.given_up:
+                leaf.stuck -= 1
+            elif kind not in ("died", "starting"):  # which says nothing about how long it takes
+                leaf.late = leaf.late + 1 if kind == "late" else 0
+        ended.put((i, outcome))  # which nobody reads any more if the call was given up
 
+    def _given_up(self, leaf: Leaf, call: _Call) -> Failure:
+        with self._lock:
+            call.given_up = True
+            leaf.stuck += not call.ended
+            leaf.late += 1
+        return Failure("late", f"was not done after {self.budget:g} seconds")
 
-def _leaves(experts: Experts, path: tuple[int, ...]) -> list[tuple[Experts, tuple[int, ...]]]:
-    """The smallest banks that can be asked on their own, each with the path of its state."""
-    parts = experts.split() if hasattr(experts, "split") else ()
-    if isinstance(experts, Stacked):
-        return [leaf for i, part in enumerate(parts) for leaf in _leaves(part, (*path, i))]
-    return [(part, path) for part in parts] if len(parts) > 1 else [(experts, path)]
+    def _valued(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
+        """The advice, with experts asleep that gave what cannot be scored or drawn from."""
+        low, high = self.within
+        wrong = ((predictions < low) | (predictions > high) | (ballots < 0)).any(axis=-1)
+        with np.errstate(invalid="ignore"):  # votes may be inf and -inf
+            votes = ballots.sum(axis=-1)
+        wrong |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))  # votes may be float32
+        if eligible is not None:
+            wrong |= ((ballots != 0) & ~eligible[..., None, :]).any(axis=-1)
+        if wrong.any():
+            failed = wrong.any(axis=tuple(range(wrong.ndim - 1)))
+            names = [name for name, one in zip(self.names, failed, strict=True) if one]
+            reason = f"gave predictions outside [{low:g}, {high:g}], or votes that are no odds of eligible arms"
+            self.record.add(names, Failure("values", reason))
+            predictions[..., failed, :], ballots[..., failed, :] = np.nan, 0.0
+        return predictions, ballots
+
+    def _records(self) -> list[Record]:
+        """This guard's record, and those of guards and isolated banks inside."""
+        inside: list[Any] = [leaf.bank for leaf in self._leaves]
+        for bank in inside:  # which grows
+            inside.extend([bank.experts] if isinstance(bank, Wrapper) else [])
+            inside.extend(bank.banks if isinstance(bank, Stacked) else [])
+        found = [getattr(bank, "record", None) for bank in inside]
+        return [self.record, *(record for record in found if isinstance(record, Record))]

@@ -40,6 +40,8 @@ class LinearExperts(Experts):
     _columns: Array = field(init=False, repr=False)
     _one_call: bool = field(init=False, repr=False)
 
+    own = True
+
     def __post_init__(self) -> None:
         weights = self.weights.points if isinstance(self.weights, Cover) else self.weights
         single = getattr(weights, "dtype", None) == np.float32

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, check_range, finite
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -129,7 +129,7 @@ class ModelExperts(Experts):
             said = _by_arm(name, said, classes, self.arms)
         if said.shape != (n, len(self.arms)):
             allowed = f"{n} x {len(self.arms)} numbers, one per arm"
-            raise ExpertFailed(f"model {name!r} must give {allowed}; got {said.shape}")
+            raise ExpertFailed(f"model {name!r} must give {allowed}; got {said.shape}", kind="shape")
         return said.reshape(-1)
 
     def _per_arm(self, name: str, model: Any) -> Any:
@@ -169,7 +169,8 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     elif said.ndim == 2 and said.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
         said = np.full(len(said), float(model.classes_[0])) if classifier else said[:, 0]
     if said.shape != (len(rows),):
-        raise ExpertFailed(f"model {name!r} must give one number per row, {len(rows)} of them; got shape {said.shape}")
+        wanted = f"one number per row, {len(rows)} of them"
+        raise ExpertFailed(f"model {name!r} must give {wanted}; got shape {said.shape}", kind="shape")
     return said
 
 
@@ -193,10 +194,8 @@ def _by_arm(name: str, said: Array, classes: Any, arms: Sequence[str]) -> Array:
 
 
 def _numbers(name: str, said: Any) -> Array:
-    try:
-        return np.asarray(said, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ExpertFailed(f"model {name!r} must give numbers; {error}") from error
+    source = f"model {name!r}"
+    return no_infinity(as_floats(said, source=source).astype(np.float64, copy=False), source=source)
 
 
 def _frame(rows: list[Mapping[str, Any]]) -> Any:

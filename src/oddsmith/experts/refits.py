@@ -34,9 +34,11 @@ class Fit(NamedTuple):
         except Exception as error:  # whatever user code raises
             raise ExpertFailed(f"model {self.name!r} raised in predict: {_named(error)}") from error
         if said.shape not in ((len(x),), (len(x), 1)):
-            raise ExpertFailed(f"model {self.name!r} must give one number per row, {len(x)} of them; got {said.shape}")
+            wanted = f"one number per row, {len(x)} of them"
+            raise ExpertFailed(f"model {self.name!r} must give {wanted}; got {said.shape}", kind="shape")
         if not np.isfinite(said).all():
-            raise ExpertFailed(f"model {self.name!r} must give finite numbers; got {said[~np.isfinite(said)][0]}")
+            got = said[~np.isfinite(said)][0]
+            raise ExpertFailed(f"model {self.name!r} must give finite numbers; got {got}", kind="values")
         return said.reshape(-1)
 
 

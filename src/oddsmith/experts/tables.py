@@ -25,6 +25,8 @@ class TableExperts(Experts):
     table: Array
     names: Sequence[str] = ()
 
+    own = True
+
     def __post_init__(self) -> None:
         try:
             table = np.asarray(self.table)

@@ -7,6 +7,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.base import Experts, checked_predictions
+from oddsmith.losses import Loss
 from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, drawn_advice, scored
 from oddsmith.policies.oracles import ORACLES, Kind, check_oracle, predicted
 
@@ -26,11 +27,16 @@ class OverOracle(OverExperts):
         check_oracle(self.oracle)
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
+    @property
+    def loss(self) -> Loss:
+        """What the oracle scores predictions by."""
+        return ORACLES[self.oracle][0]
+
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Every expert is charged for what it said of the drawn arm, with the oracle's loss and learning rate."""
         advice = drawn_advice(decision, len(self.prior))
-        loss, eta = ORACLES[self.oracle]
-        return self.learnt(state, -eta * scored(loss, advice, reward), decision, reward)
+        eta = ORACLES[self.oracle][1]
+        return self.learnt(state, -eta * scored(self.loss, advice, reward), decision, reward)
 
     def predictions(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, Array, bool]:
         """The experts' predictions (…, N, K), the oracle's (…, K), and whether somebody has no opinion."""

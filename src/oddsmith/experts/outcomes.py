@@ -1,0 +1,160 @@
+"""What comes of asking experts: advice, or how it failed; whatever the code of others does."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Context, State
+from oddsmith.errors import ExpertFailed
+from oddsmith.experts.base import Experts, as_predictions
+from oddsmith.experts.stack import Stacked
+
+__all__ = ["Advice", "Failure", "Leaf", "Outcome", "Record", "ask", "common_shape", "leaves"]
+
+
+class Failure(NamedTuple):
+    """How a call failed, and why in one line."""
+
+    kind: str
+    reason: str
+
+
+class Record:
+    """How often each expert failed, by kind, and why the last time; safe from several threads.
+
+    >>> record = Record()
+    >>> record.add(["net"], Failure("late", "was not done after 0.05 seconds"))
+    >>> Record.failures([record]), Record.reasons([record])
+    ({'net': {'late': 1}}, {'net': 'was not done after 0.05 seconds'})
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, Counter[str]] = {}
+        self._last: dict[str, tuple[float, str]] = {}
+
+    def add(self, names: Iterable[str], failure: Failure) -> None:
+        """Count one failure for each of the experts."""
+        now = time.monotonic()
+        with self._lock:
+            for name in names:
+                self._counts.setdefault(name, Counter())[failure.kind] += 1
+                self._last[name] = (now, failure.reason)
+
+    @staticmethod
+    def failures(records: "Iterable[Record]") -> dict[str, dict[str, int]]:
+        """The counts of several records together."""
+        total: dict[str, Counter[str]] = {}
+        for record in records:
+            with record._lock:
+                for name, counts in record._counts.items():
+                    total.setdefault(name, Counter()).update(counts)
+        return {name: dict(counts) for name, counts in total.items()}
+
+    @staticmethod
+    def reasons(records: "Iterable[Record]") -> dict[str, str]:
+        """The last reason for each expert in any of the records."""
+        last: dict[str, tuple[float, str]] = {}
+        for record in records:
+            with record._lock:
+                last |= {name: max(said, last.get(name, said)) for name, said in record._last.items()}
+        return {name: reason for name, (_, reason) in last.items()}
+
+
+Advice: TypeAlias = tuple[Array, Array]
+"""Predictions and ballots, both (…, N, K)."""
+Outcome: TypeAlias = Advice | Failure
+
+
+@dataclass(eq=False)
+class Leaf:
+    """The smallest bank that can be asked on its own, the path of its state, and how late it has been."""
+
+    bank: Experts
+    path: tuple[int, ...]
+    late: int = 0  # calls in a row
+    stuck: int = 0  # late calls that still run
+
+    @property
+    def inline(self) -> bool:
+        """Whether to ask it in the calling thread: no code of others, or a state that nobody may read later."""
+        return self.bank.own or self.bank.moves
+
+
+def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
+    """The parts of a bank that can fail on their own.
+
+    >>> from oddsmith.experts.functions import FunctionExperts
+    >>> [leaf.bank.names for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))]
+    [('one',), ('two',)]
+    """
+    parts = experts.split() if hasattr(experts, "split") else ()
+    if isinstance(experts, Stacked):
+        return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))]
+    return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
+
+
+def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> Outcome:
+    """What a leaf says as two arrays of numbers, or how it failed."""
+    for step in leaf.path:
+        state = state[step]
+    try:
+        predictions, ballots = leaf.bank.advise(state, context, eligible)
+        n = len(leaf.bank.names)
+        said = as_predictions(predictions, n_experts=n, source="experts")
+        return said, as_predictions(ballots, n_experts=n, source="experts' ballots")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # somebody wants to stop the program
+        if isinstance(error, ExpertFailed):
+            return Failure(error.kind, _line(error))
+        return Failure("raised", f"{type(error).__name__}: {_line(error)}")
+
+
+def common_shape(
+    outcomes: list[tuple[Leaf, Outcome]], context: Context, n_arms: int | None
+) -> tuple[tuple[int, ...], int]:
+    """The batch axes and number of arms that most answers agree on, among those that fit the context.
+
+    An answer of the library's own counts for more than all others.
+    """
+    said: Counter[tuple[tuple[int, ...], int]] = Counter()
+    for leaf, outcome in outcomes:
+        if not isinstance(outcome, Failure):
+            shape = outcome[0].shape
+            said[shape[:-2], shape[-1]] += len(outcomes) if leaf.bank.own else 1
+    leads = [] if any(leaf.bank.moves for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
+    fitting = [one for one in said if n_arms in (None, one[1]) and (not leads or one[0] in leads)]
+    if fitting:
+        return max(fitting, key=lambda one: (said[one], -leads.index(one[0]) if leads else 0))
+    if n_arms is None:
+        raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
+    return (), n_arms
+
+
+def _leads(context: Context) -> list[tuple[int, ...]]:
+    """The batch axes that a context may have, the likeliest first; none where its kind does not tell.
+
+    An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts, or one with n arms.
+    """
+    if context is None or isinstance(context, Mapping | str | bytes | int | float):
+        return [()]
+    if isinstance(context, np.ndarray):
+        usual = max(context.ndim - 1, 0)
+        return [context.shape[:n] for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))]
+    if isinstance(context, list) and context and isinstance(context[0], Mapping):
+        return [(len(context),)]
+    return []
+
+
+def _line(error: BaseException) -> str:
+    try:
+        return f"{error}"[:200]
+    except BaseException:  # an exception's own words are code of others, too
+        return "it cannot be printed"
