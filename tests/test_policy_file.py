@@ -129,6 +129,10 @@ def test_onnx(folder: Path) -> None:
     made = od.GeneralizedThompsonSampling(od.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA), gamma=0.02)
     policy: Any = read(folder, TOP + COLUMNS + ONNX).policy
     assert same(policy, made)
+    apart: Any = read(folder, TOP + COLUMNS + ONNX + "isolate = true\n").policy
+    assert same(apart, made)
+    np.testing.assert_array_equal(apart.experts.predict((), CONTEXT), policy.experts.predict((), CONTEXT))
+    apart.experts.close()
     x = SCHEMA.encode(CONTEXT)
     expected = 1 / (1 + np.exp(-x @ ((np.arange(4)[:, None] - np.arange(3)) / 10)))
     np.testing.assert_allclose(policy.odds(policy.init(), CONTEXT).advice, expected[None], atol=1e-6)

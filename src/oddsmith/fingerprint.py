@@ -1,8 +1,8 @@
 """The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
 
 Numbers and names as they are, arrays by content, functions by qualified name, dataclasses field by field, and opaque
-models by class: what tells two trainings of a model apart is the `version` its owner was given. A guard
-changes nothing of what experts are.
+models by class: what tells two trainings of a model apart is the `version` its owner was given. A guard, and a process
+of their own, change nothing of what experts are.
 """
 
 import functools
@@ -18,6 +18,7 @@ import numpy as np
 
 from oddsmith.errors import NotPortable
 from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.isolated import Isolated
 
 __all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unguarded", "unversioned"]
 
@@ -61,6 +62,8 @@ def describe(value: Any) -> Any:
         return [describe(inner) for inner in value]
     if isinstance(value, Guarded):  # a guard says when experts sleep, not what is learnt from those awake
         return describe(value.experts)
+    if isinstance(value, Isolated):
+        return value.about["description"]
     described: dict[str, Any] = {"class": _qualified(type(value))}
     if is_dataclass(value):
         described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
@@ -107,6 +110,8 @@ def unversioned(policy: object) -> bool:
         return any(unversioned(part) for part in policy)
     if not is_dataclass(policy):
         return False
+    if isinstance(policy, Isolated):
+        return bool(policy.about["unversioned"])
     if hasattr(policy, "models") and getattr(policy, "version", None) is None:
         return True
     return any(unversioned(getattr(policy, field.name)) for field in fields(policy) if not field.name.startswith("_"))
@@ -134,6 +139,9 @@ def opaque(value: Any) -> str | None:
         return type(value).__name__
     if isinstance(value, Guarded):
         return opaque(value.experts)
+    if isinstance(value, Isolated):
+        inside: str | None = value.about["opaque"]
+        return inside
     if getattr(value, "version", None) is not None:
         return None
     return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])

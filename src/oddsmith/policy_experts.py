@@ -17,6 +17,7 @@ from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, check_bank, check_names
 from oddsmith.experts.clipped import Clipped
 from oddsmith.experts.encoded import Encoded
+from oddsmith.experts.isolated import Isolated
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.experts.schema import Schema
@@ -29,12 +30,13 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 class Seat(NamedTuple):
-    """What experts are made for: the folder of the file, arms, the schema of contexts, how much the world drifts."""
+    """What experts are made for: the file's folder, arms, schema, how much the world drifts, seconds for an answer."""
 
     folder: Path
     arms: tuple[str, ...]
     schema: Schema | None
     share: float = 0.0
+    budget: float = 0.05
 
 
 class Bank(NamedTuple):
@@ -48,6 +50,8 @@ def read_bank(name: str, keys: Keys, seat: Seat) -> Bank:
     """The experts that one table of a policy file describes."""
     kind = keys.text("kind", choices=_KINDS)
     try:
+        if read_flag(keys, "isolate"):
+            return _isolated(name, keys, seat)
         bank = _KINDS[kind](name, keys, seat)
     except OddsmithError as error:
         raise keys.blame(error) from error
@@ -82,6 +86,16 @@ def _auto(_: str, keys: Keys, seat: Seat) -> Bank:
     budget, rows_per_arm = keys.text("budget", "normal", choices=BUDGETS), read_flag(keys, "rows_per_arm")
     made = auto(seat.arms, schema=seat.schema, budget=budget, rows_per_arm=rows_per_arm, share=seat.share)
     return Bank(made.experts, made.prior)
+
+
+def _isolated(name: str, keys: Keys, seat: Seat) -> Bank:
+    """The bank of a table in a process of its own, which reads the table there."""
+    if keys.values["kind"] not in ("python", "onnx"):
+        said = f"{keys.values['kind']}, which runs no code but ours"
+        raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {said}")
+    table = keys.values | {"isolate": False}
+    bank = Isolated(name, table, seat.arms, seat.schema, seat.folder, seat.budget)
+    return Bank(bank, np.full(len(bank.names), 1 / len(bank.names)))
 
 
 _KINDS: dict[str, Callable[[str, Keys, Seat], Bank]] = {

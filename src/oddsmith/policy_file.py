@@ -125,6 +125,7 @@ def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedTh
     guard, budget = read_flag(keys, "guard"), None
     if keys.get("budget_ms", None) is not None:
         budget = keys.number("budget_ms", low=1e-3, high=1e9) / 1000
+        seat = seat._replace(budget=budget)
     if budget is not None and not guard:
         raise InvalidInput("budget_ms must stand beside guard = true; got it without")
     banks = {name: read_bank(name, table, seat) for name, table in tables.items()}

@@ -8,6 +8,7 @@ from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Produc
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
 from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.isolated import Isolated
 from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
@@ -28,6 +29,7 @@ __all__ = [
     "FunctionExperts",
     "GivenExperts",
     "Guarded",
+    "Isolated",
     "Joined",
     "LearningExperts",
     "LinearExperts",

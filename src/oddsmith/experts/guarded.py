@@ -45,7 +45,8 @@ class Guarded(Wrapper):
       * "values": no real numbers, or outside `within` (`losses.domain`: what the loss can score), or votes that are no
         odds over the eligible arms. NaN is no failure: an expert may have no opinion;
       * "late": took longer than `budget` seconds. Without a budget nothing is timed and no thread is started;
-      * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again.
+      * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again;
+      * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
     A bank that can be `split` (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
     fails on one row sleeps for all of it. A late call goes on in its thread, which cannot be stopped from outside; an

@@ -1,0 +1,100 @@
+"""The process of `Isolated` experts: `python -m oddsmith.expert_process`, with a socket as its standard input."""
+
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.config import Keys
+from oddsmith.encoding import decode
+from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.experts.frames import LARGEST, receive, send
+from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.outcomes import Failure, Leaf, ask
+from oddsmith.experts.schema import Schema
+from oddsmith.fingerprint import describe, opaque, unversioned
+from oddsmith.policy_experts import Seat, read_bank
+
+__all__ = ["main"]
+
+_SPARE = 1.0  # seconds beyond the budget after which the kernel ends a call that nobody waits for
+
+
+def main() -> None:
+    """Make the experts that the first frame orders, then answer one frame after the other until the parent is gone."""
+    link = _link()
+    order, _ = receive(link)
+    try:
+        bank = _bank(order)
+        about = {"names": list(bank.names), "description": describe(bank)}
+        send(link, about | {"unversioned": unversioned(bank.experts), "opaque": opaque(bank.experts)})
+    except OddsmithError as error:
+        send(link, {"refused": str(error), "kind": type(error).__name__})
+        return
+    while True:
+        page, _ = receive(link)
+        signal.setitimer(signal.ITIMER_REAL, order["budget"] + _SPARE)  # SIGALRM ends us, whatever the model does
+        answer, arrays = _answer(bank, page)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        send(link, answer, arrays)
+
+
+def _link() -> socket.socket:
+    """The socket to the parent, out of reach of what experts print and read; with the parent we end, too."""
+    link = socket.socket(fileno=os.dup(0))
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    with suppress(OSError):
+        os.dup2(2, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing a core takes longer than a budget
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory, this process goes first
+    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+    return link
+
+
+def _end_with(link: socket.socket) -> None:
+    """End this process when the other end is closed, also while a call is under way."""
+    poll = select.poll()
+    poll.register(link, getattr(select, "POLLRDHUP", 0))  # POLLHUP comes unasked
+    poll.poll()
+    os._exit(0)
+
+
+def _bank(order: dict[str, Any]) -> Guarded:
+    schema = None if order["schema"] is None else Schema(**order["schema"])
+    seat = Seat(Path(order["folder"]), tuple(order["arms"]), schema)
+    bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), seat).experts
+    if bank.moves:
+        isolate = f"experts.{order['name']}.isolate"
+        raise InvalidInput(f"{isolate} must be false for experts that learn; what they know is part of the state")
+    return Guarded(bank, arms=order["arms"])
+
+
+def _answer(bank: Guarded, page: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    eligible = None if page["eligible"] is None else np.array(page["eligible"], dtype=np.bool_)
+    before = bank.failures()
+    outcome = ask(Leaf(bank, ()), state=bank.init(), context=decode(page["context"]), eligible=eligible)
+    if isinstance(outcome, Failure):
+        return outcome._asdict(), []
+    if 16 * outcome[0].size > LARGEST // 2:
+        return Failure("shape", f"gave shape {outcome[0].shape}, which is too large")._asdict(), []
+    reasons, now = bank.reasons(), bank.failures()
+    counted = [(name, kind, n) for name, counts in now.items() for kind, n in counts.items()]
+    failed = [(name, kind, reasons[name]) for name, kind, n in counted if n != before.get(name, {}).get(kind)]
+    return {"failed": failed}, list(outcome)
+
+
+if __name__ == "__main__":
+    with suppress(EOFError, OSError):
+        main()
+    sys.stderr.flush()
+    os._exit(0)  # whatever threads and exit handlers the models have left
