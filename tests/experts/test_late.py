@@ -159,7 +159,7 @@ def test_our_own_arithmetic_needs_no_thread() -> None:
         assert bank.own is own
     before = threads()
     np.testing.assert_array_equal(od.Guarded(linear, budget=1e-9).predict((), np.zeros(1)), np.full((2, 2), 0.5))
-    assert threads() == before
+    assert threads() <= before  # those of an earlier guard may be about to end
 
 
 def test_what_guards_inside_count_is_counted() -> None:

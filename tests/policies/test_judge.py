@@ -99,6 +99,28 @@ def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> 
         added(changed, grown, "e", 0.5, newcomer)
 
 
+def test_a_retired_expert_is_not_asked_until_it_is_back() -> None:
+    asked: list[str] = []
+
+    def says(name: str) -> Any:
+        def said(context: Any) -> list[float]:
+            asked.append(name)
+            return [0.2, 0.4]
+
+        return said
+
+    experts = od.FunctionExperts({name: says(name) for name in ("a", "b")}, ["x", "y"])
+    policy: Any = od.GeneralizedThompsonSampling(od.Guarded(experts))
+    left = retired(policy, policy.init(), "a")
+    decision = od.decide(*left, None, 0.4)
+    assert asked == ["b"]
+    assert np.isnan(decision.advice).tolist() == [True, False]  # type: ignore[arg-type]
+    changed: Any = left[0]
+    assert changed.experts.failures() == {}
+    od.decide(*added(*left, "a", 0.5), None, 0.4)
+    assert asked == ["b", "a", "b"]
+
+
 def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
     policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], share=0.1)
     state = ExpertState(np.log([1.0, 0.25, 0.5]), 7, policy.init().experts)

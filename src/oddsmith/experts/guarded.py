@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from oddsmith.experts.workers import Workers
 __all__ = ["Guarded"]
 
 _STUCK = 4  # late calls of one expert that may still be running before it is no longer asked
+_RETIRED = Failure("retired", "")
 _PATIENCE = 10  # late calls in a row after which an expert rests
 _ROUND = 128  # resting experts are asked in every 128th call, all in the same one: less than 1 % of calls are slow
 _Ended: TypeAlias = SimpleQueue[tuple[int, Outcome]]
@@ -53,7 +54,7 @@ class Guarded(Wrapper):
     expert with four such calls under way is not asked until one of them ends. The library's own arithmetic and banks
     that learn are asked in the calling thread and not timed: a late reader would see a state that is being changed.
     KeyboardInterrupt in the main thread is not caught. `update` is not guarded. `arms` names the arms where the
-    experts do not. A guard is no part of a policy's fingerprint.
+    experts do not; those who `retired` sleep and are not asked. A guard is no part of a policy's fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(FunctionExperts({"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]))
@@ -68,6 +69,7 @@ class Guarded(Wrapper):
     budget: float | None = None
     within: tuple[float, float] = (-1e6, 1e6)
     arms: Sequence[str] | None = None
+    retired: frozenset[str] = frozenset()
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
     _calls: "itertools.count[int]" = field(init=False, repr=False, default_factory=lambda: itertools.count(1))
@@ -94,6 +96,17 @@ class Guarded(Wrapper):
         """What went wrong the last time, for each expert that ever failed."""
         return Record.reasons(self._records())
 
+    @property
+    def inline(self) -> bool:
+        """Whether every expert is asked in the calling thread: then no call waits for a budget."""
+        return self.budget is None or all(leaf.inline for leaf in self._leaves)
+
+    def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
+        """This guard, with what it has counted, around another roster."""
+        guard = replace(self, experts=experts, retired=retired)
+        object.__setattr__(guard, "record", self.record)
+        return guard
+
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
 
@@ -107,7 +120,8 @@ class Guarded(Wrapper):
             if not isinstance(outcome, Failure) and (outcome[0].shape != shape or outcome[1].shape != shape):
                 outcome = Failure("shape", f"gave shape {outcome[0].shape} instead of {shape}")
             if isinstance(outcome, Failure):
-                self.record.add(leaf.bank.names, outcome)
+                if outcome is not _RETIRED:
+                    self.record.add(leaf.bank.names, outcome)
                 outcome = (np.full(shape, np.nan), np.zeros(shape))
             parts.append(outcome)
         predictions, ballots = zip(*parts, strict=True)
@@ -118,7 +132,8 @@ class Guarded(Wrapper):
         began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
         outcomes: dict[int, Outcome] = {}
         put = partial(ask, state=state, context=context, eligible=eligible)
-        timed = {i: leaf for i, leaf in enumerate(self._leaves) if self.budget is not None and not leaf.inline}
+        asked = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
+        timed = {i: leaf for i, leaf in asked.items() if self.budget is not None and not leaf.inline}
         everyone = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
             if leaf.late >= _PATIENCE and not everyone:
@@ -132,7 +147,7 @@ class Guarded(Wrapper):
                 self._workers.run(partial(self._in_thread, i, calls[i], put, ended))
         for i, leaf in enumerate(self._leaves):
             if i not in timed:
-                outcomes[i] = put(leaf)
+                outcomes[i] = put(leaf) if i in asked else _RETIRED
         while calls and self.budget is not None:
             try:
                 i, outcomes[i] = ended.get(timeout=max(0.0, began + self.budget - time.monotonic()))

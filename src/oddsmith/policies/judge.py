@@ -99,7 +99,7 @@ def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Exp
         if state.log_weights[place] > -np.inf:
             return policy, state
         prior, log_weights = inner.prior.copy(), state.log_weights.copy()
-        experts, own = inner.experts, state.experts
+        experts, own = _resting(inner.experts, name, False), state.experts
     else:
         place = len(names)
         prior, log_weights = np.append(inner.prior, 0.0), np.append(state.log_weights, -np.inf)
@@ -125,7 +125,7 @@ def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
     prior[names.index(name)], log_weights[names.index(name)] = 0.0, -np.inf
     if not prior.any() or log_weights.max() == -np.inf:
         return policy, state
-    changed = replace(inner, prior=prior / prior.sum())
+    changed = replace(inner, prior=prior / prior.sum(), experts=_resting(inner.experts, name, True))
     return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
 
 
@@ -159,11 +159,18 @@ def _around(policy: Policy, inner: GeneralizedThompsonSampling) -> Policy:
     return replace(policy, policy=inner) if isinstance(policy, Bounded) else inner
 
 
+def _resting(experts: Experts, name: str, rests: bool) -> Experts:
+    """The bank that asks an expert no more, or again."""
+    if not isinstance(experts, Guarded):
+        return experts
+    return experts.with_roster(experts.experts, experts.retired | {name} if rests else experts.retired - {name})
+
+
 def _joined(experts: Experts, state: Any, name: str, bank: Experts | None) -> tuple[Experts, Any]:
     """The bank with one more expert at its end, and its state."""
     if isinstance(experts, Guarded):
         inner, own = _joined(experts.experts, state, name, bank)
-        return replace(experts, experts=inner), own
+        return experts.with_roster(inner, experts.retired), own
     if isinstance(experts, Answered):
         return replace(experts, names=(*experts.names, name)), state
     if bank is None or tuple(bank.names) != (name,):

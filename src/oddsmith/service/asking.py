@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Odds, Policy
+from oddsmith.decision import Odds
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.answered import Answer
-from oddsmith.policies.judge import weighed
+from oddsmith.experts.guarded import Guarded
 from oddsmith.service.learner import Now
 
 __all__ = ["Panel"]
@@ -23,23 +23,18 @@ class Panel:
     Policies without a judge are asked for their odds as they are.
     """
 
-    def __init__(self, policy: Policy, budget: float) -> None:
-        inner: Any = weighed(policy)
-        bank = None if inner is None else getattr(inner.experts, "experts", inner.experts)
-        self._threads = (
-            None if getattr(bank, "own", False) else ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")
-        )
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
 
     async def odds(self, now: Now, context: Any, eligible: Bools | None, step: int) -> tuple[Odds, Array | None]:
         """The odds in this context, and the votes they were made from."""
         if now.judge is None or now.experts is None:
             return await self._whole(now, context, eligible, step), None
-        if self._threads is None:
+        if isinstance(now.experts, Guarded) and now.experts.inline:
             answer = Answer(*now.experts.advise(now.state.experts, context, eligible))
         else:
-            loop = asyncio.get_running_loop()
             ask = partial(now.experts.advise, now.state.experts, context, eligible)
-            answer = Answer(*await loop.run_in_executor(self._threads, ask))
+            answer = Answer(*await asyncio.get_running_loop().run_in_executor(self._threads, ask))
         return now.judge.odds(now.state, answer, eligible=eligible, step=step), answer.ballots
 
     async def _whole(self, now: Now, context: Any, eligible: Bools | None, step: int) -> Odds:
@@ -57,5 +52,4 @@ class Panel:
 
     def close(self) -> None:
         """End the threads; a call that never returns is left behind."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)

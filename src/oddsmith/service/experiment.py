@@ -42,7 +42,7 @@ class Experiment:
         self.store, self.clock, self.opened = opened.store, clock, opened
         self.learner = Learner(opened.store, opened.policy, opened.change, clock, opened.settings.snapshot_every)
         self.writer = Writer(opened.store, self.learner.wake)
-        self.panel = Panel(opened.policy, opened.settings.budget)
+        self.panel = Panel()
         self.decided: dict[str, int] = {}
         self._uniform = Uniforms(opened.seed)
         self._numbers = {arm: number for number, arm in enumerate(self.arms)}

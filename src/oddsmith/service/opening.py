@@ -2,16 +2,15 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import Experts
-from oddsmith.experts.guarded import Guarded
 from oddsmith.fingerprint import fingerprint
-from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.guarding import guarded
 from oddsmith.policies.judge import added, retired, written
 from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale
@@ -20,7 +19,7 @@ from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Line, Snapshot, Store
 from oddsmith.storage.sqlite import SQLiteStore
 
-__all__ = ["Opened", "guarded", "open_experiment", "open_experiments"]
+__all__ = ["Opened", "open_experiment", "open_experiments"]
 
 
 @dataclass(eq=False)
@@ -58,7 +57,7 @@ def open_experiment(path: Path | str) -> Opened:
     """The experiment that a policy file describes, with its store open."""
     file = read_policy(path)
     settings = read_settings(file)
-    policy = guarded(file.policy, settings.budget)
+    policy = guarded(file.policy, settings.budget, arms=file.arms)
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about = {
         "experiment": file.name,
@@ -93,18 +92,6 @@ def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
             one.store.close()
         raise
     return opened
-
-
-def guarded(policy: Policy, budget: float) -> Policy:
-    """The policy with its experts under guard: one that fails or is late sleeps."""
-    if isinstance(policy, Bounded):
-        return replace(policy, policy=guarded(policy.policy, budget))
-    if not is_dataclass(policy) or "experts" not in (field.name for field in fields(policy)):
-        return policy
-    inner: Any = policy
-    if isinstance(inner.experts, Guarded):
-        return policy
-    return replace(inner, experts=Guarded(inner.experts, budget))
 
 
 def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, Any]) -> Store:

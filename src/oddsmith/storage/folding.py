@@ -121,8 +121,8 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
     except InvalidInput:  # another replica has thinned it out
         return _start(store, policy, position - 1, change)
     if change is not None:  # the policy as it was then; its state comes from the snapshot
-        for line in store.lines(0, position):
-            if line.kind.startswith("expert"):
+        for line in store.changes():
+            if line.position <= position:
                 policy, _ = change(policy, policy.init(), line)
     state, _ = unpack(content, policy, f"the snapshot at position {position}")
     return Folded(state, position, policy)
