@@ -109,6 +109,7 @@ def test_more_than_a_statement_holds(store: PostgresStore) -> None:
     assert all(one < other for one, other in pairwise(positions))
     assert [line.position for line in store.lines(0, store.head())] == positions
     assert len(store.history([f"d{i}" for i in range(4100)], store.head())) == 4100
+    assert store.erase(before=1.0) == 4100
     assert append(store) == []
 
 

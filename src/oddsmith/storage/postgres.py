@@ -58,6 +58,7 @@ class PostgresStore(PostgresReader):
         with ExitStack() as undo:
             link = Link(url, experiment)
             undo.callback(link.close)
+            undo.callback(lambda: link.loop.call_soon_threadsafe(self._drop))
             link.run(self._begin(link, mine))
             self._open(link)
             undo.pop_all()
@@ -97,10 +98,13 @@ class PostgresStore(PostgresReader):
         The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
         """
         query = (
-            "with gone as (delete from contexts where experiment = $1 and time < $2 returning 1) "
-            "select count(*) from gone"
+            "with gone as (delete from contexts where experiment = $1 and position in (select position from contexts "
+            "where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
         )
-        return int(self._read(query, before, patience=600)[0][0])
+        erased = 0
+        while count := self._read(query, before, GROUP, patience=60)[0][0]:  # short transactions: readers wait for them
+            erased += count
+        return erased
 
     def close(self) -> None:
         """Write what is queued, then let go of the server."""

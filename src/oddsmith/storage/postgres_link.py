@@ -1,6 +1,4 @@
-"""The link of a store to its PostgreSQL server: a thread with an event loop, connections, and whom an experiment's
-events belong to.
-"""
+"""The link of a store to its PostgreSQL server: a thread with an event loop, connections, and checks of both ends."""
 
 import asyncio
 import re
@@ -101,13 +99,13 @@ class Link:
             raise StoreFailed(f"{self.where} could not be read: {said(error)}") from error
 
     async def _make_pool(self) -> Any:
-        async def reset(_: Any) -> None:
+        async def _reset(_: Any) -> None:
             """Nothing to undo: no statement here changes its session."""
 
-        async def connect(*_: Any, **__: Any) -> Any:
+        async def _connect(*_: Any, **__: Any) -> Any:
             return await self.connect()
 
-        return await self._driver.create_pool(self._url, min_size=0, max_size=_READERS, reset=reset, connect=connect)
+        return await self._driver.create_pool(self._url, min_size=0, max_size=_READERS, reset=_reset, connect=_connect)
 
     async def _end(self) -> None:
         try:
