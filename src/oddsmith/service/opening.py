@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oddsmith import kernels
 from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import Experts
@@ -58,6 +59,7 @@ def open_experiment(path: Path | str) -> Opened:
     file = read_policy(path)
     settings = read_settings(file)
     policy = guarded(file.policy, settings.budget, arms=file.arms)
+    kernels.compiled()  # numba takes seconds to import: not out of the budget of the first decision
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about = {
         "experiment": file.name,

@@ -1,0 +1,185 @@
+"""A service for tests: `here` runs it in this process, `process` as `oddsmith serve` in another.
+
+Both serve policy files; `place` writes one: three arms, four linear experts, and a posterior that order defines.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+import oddsmith
+from oddsmith.service.app import Service, make_app
+from oddsmith.service.clock import Clock
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.keys import KeyRing
+from oddsmith.service.opening import open_experiments
+from oddsmith.storage.sqlite import SQLiteStore
+from storage.samples import reference, stored
+
+ARMS = ("sports", "politics", "tech")
+EXPERTS = ("a", "b", "c", "d")
+WEIGHTS = np.random.default_rng(8).normal(size=(4, 3, 2))
+CONTEXT = [0.3, -0.7]
+
+_PATIENT = "budget_ms = 60000\n"  # a busy machine puts no expert to sleep
+_LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+
+
+def place(
+    folder: Path, name: str = "news", *, top: str = "share = 0.05\n", service: str = "", experts: str = _LINEAR
+) -> Path:
+    """The policy file of an experiment; `top` are further settings, `service` the lines of [service]."""
+    np.savez(folder / "lines.npz", weights=WEIGHTS, names=EXPERTS)
+    np.savez(folder / "late.npz", weights=WEIGHTS[::-1][:1], names=["late"])
+    path = folder / f"{name}.toml"
+    text = f'name = "{name}"\narms = {list(ARMS)}\ngamma = 0.1\nseed = 5\n{top}{experts}[service]\n{service}{_PATIENT}'
+    path.write_text(text)
+    return path
+
+
+class Hands:
+    """A clock in the test's hands: `wall` may be set to anything, `steady` only goes on."""
+
+    def __init__(self, wall: float = 1e9, steady: float = 50.0) -> None:
+        self.wall, self.steady = wall, steady
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.wall, lambda: self.steady)
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall, self.steady = self.wall + seconds, self.steady + seconds
+
+
+@dataclass
+class Here:
+    """A service in this process, on a loop in a thread of its own: `ask` it, or look inside with `state`."""
+
+    app: Any
+    service: Service
+    portal: BlockingPortal
+    client: httpx.AsyncClient
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer, whatever it is."""
+        answer: httpx.Response = self.portal.call(partial(self.client.request, method, path, **more))
+        return answer
+
+    def post(self, path: str, body: Mapping[str, Any], status: int = 200) -> Any:
+        """What POST /v1/`path` answers; it must have this status."""
+        answer = self.ask("POST", f"/v1/{path}", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def get(self, path: str, status: int = 200) -> Any:
+        """What GET `path` answers; it must have this status."""
+        answer = self.ask("GET", path)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def decide(self, id: str | None = None, **more: Any) -> Any:
+        """A decision in a context that depends on its id."""
+        context = np.random.default_rng(list((id or "").encode())).normal(size=2).round(3).tolist()
+        return self.post("decide", {"context": context} | ({} if id is None else {"id": id}) | more)
+
+    def reward(self, id: str, reward: float, status: int = 200, **more: Any) -> Any:
+        return self.post("reward", {"id": id, "reward": reward} | more, status)
+
+    def experiment(self, name: str = "news") -> Experiment:
+        return self.service.experiments[name]
+
+    def state(self, name: str = "news") -> Any:
+        """The state once it knows all that is in the log."""
+        learner = self.experiment(name).learner
+        self.portal.call(learner.reached, self.experiment(name).store.head())
+        return learner.now.state
+
+    def defined(self, name: str = "news") -> Any:
+        """The state that the log defines, computed apart from the service and from the library's own fold."""
+        experiment = self.experiment(name)
+        store: Any = experiment.store
+        return reference(experiment.opened.policy, stored(store), store.rule)
+
+
+@contextmanager
+def here(*files: Path, keys: Path | None = None, clock: Clock | None = None) -> Iterator[Here]:
+    """A service of these policy files, once it is ready."""
+    app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
+    inner = app.app
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(inner.router.lifespan_context(inner)),
+        portal.wrap_async_context_manager(
+            httpx.AsyncClient(transport=transport, base_url="http://localhost")
+        ) as client,
+    ):
+        served = Here(app, inner.state.service, portal, client)
+        wait(lambda: served.ask("GET", "/readyz").status_code == 200)
+        yield served
+
+
+@dataclass
+class Elsewhere:
+    """A service in another process."""
+
+    client: httpx.Client
+    port: int
+    pid: int
+
+    def memory(self) -> int:
+        """Bytes that the process holds in memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def process(*files: Path, keys: Path | None = None, command: tuple[str, ...] = ()) -> Iterator[Elsewhere]:
+    """`oddsmith serve` on a port of its own, once it is ready; `command` is what to run instead of it."""
+    whole = [sys.executable, *(command or ("-m", "oddsmith.cli.main", "serve")), *map(str, files), "--port", "0"]
+    path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])])
+    whole += [] if keys is None else ["--keys", str(keys)]
+    server = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path})
+    assert server.stderr is not None
+    try:
+        said = iter(server.stderr.readline, "")
+        port = next(int(found[1]) for line in said if (found := re.search(r"listening on http://\S+:(\d+)", line)))
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            wait(lambda: client.get("/readyz").status_code == 200)
+            yield Elsewhere(client, port, server.pid)
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stderr.close()
+
+
+def wait(done: Any, seconds: float = 30.0) -> None:
+    """Until `done()` is true; failing is better than waiting for ever."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.005)
+
+
+def rows(path: Path) -> list[tuple[Any, ...]]:
+    """What a store's file holds of events, read by SQLite alone."""
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute("select position, kind, id, key, value from events order by position").fetchall()
+
+
+__all__ = ["ARMS", "CONTEXT", "EXPERTS", "WEIGHTS", "Elsewhere", "Hands", "Here", "SQLiteStore"]
+__all__ += ["here", "place", "process", "rows", "wait"]
