@@ -13,7 +13,15 @@ from storage.samples import bits
 
 PLAIN = "share = 0.0\n"  # then a posterior is a product, which can be computed by hand
 GAMMA = 0.1
-BENCH = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n[experts.late]\nkind = "linear"\nfile = "late.npz"\njoins = true\n'
+BENCH = """
+[experts.lines]
+kind = "linear"
+file = "lines.npz"
+[experts.late]
+kind = "linear"
+file = "late.npz"
+joins = true
+"""
 
 
 def said(context: list[float], experts: Any = WEIGHTS) -> Any:

@@ -1,6 +1,7 @@
 """Experiment: a policy at work on its store: decides, takes rewards, answers questions, keeps house."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Decision, draw
-from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.errors import InvalidInput, NoEligibleArm, StoreFailed
 from oddsmith.service.asking import Panel
 from oddsmith.service.clock import Clock
 from oddsmith.service.contexts import check_context
@@ -27,6 +28,7 @@ __all__ = ["EVERYTHING", "Experiment"]
 
 _HOUR = 3600.0
 EVERYTHING = 2**62  # beyond any position
+_log = logging.getLogger(__name__)
 
 
 class Experiment:
@@ -69,6 +71,8 @@ class Experiment:
         try:
             if not self.learner.trouble:
                 await self.learner.save()
+        except StoreFailed as error:  # a restart then folds from an older one
+            _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
         finally:
             self.panel.close()
             await asyncio.to_thread(self.store.close)
@@ -235,7 +239,10 @@ class Experiment:
     async def _erase(self, age: float) -> None:
         """Every hour, erase contexts that are older."""
         while True:
-            if self.learner.now.policy.moves:
-                await self.learner.save()  # what learns from contexts must not need them again
-            await asyncio.to_thread(self.store.erase, self.clock() - age)
+            try:
+                if self.learner.now.policy.moves:
+                    await self.learner.save()  # what learns from contexts must not need them again
+                await asyncio.to_thread(self.store.erase, self.clock() - age)
+            except StoreFailed as error:  # again in an hour
+                _log.warning("experiment %s could not erase contexts: %s", self.name, error)
             await asyncio.sleep(_HOUR)

@@ -69,21 +69,22 @@ class Learner:
 
     async def run(self, poll: float | None) -> None:
         """Follow the log for ever; `poll` says how often to look for events of other replicas."""
+        torn = False
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), poll)
             self._wake.clear()
             try:
+                if torn:
+                    self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
+                    torn = False
                 await self.catch_up()
                 self.trouble = ""
-            except StoreFailed as error:
-                self.trouble = str(error)
+            except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
+                torn = torn or not isinstance(error, StoreFailed)
+                self.trouble = f"learning failed: {type(error).__name__}: {error}" if torn else str(error)
                 await asyncio.sleep(_BACKOFF)
                 self._wake.set()
-            except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
-                self.trouble = f"learning failed: {type(error).__name__}: {error}"
-                await asyncio.sleep(_BACKOFF)
-                self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
 
     async def reached(self, position: int) -> None:
         """Wait until the state knows all events up to a position."""

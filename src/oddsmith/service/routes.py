@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from oddsmith.errors import Conflict, InvalidInput, OddsmithError
+from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
 from oddsmith.experts.guarded import Guarded
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
@@ -13,6 +13,8 @@ from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 
 __all__ = ["NotFound", "activate", "correct", "decide", "decide_batch", "decision", "experts", "posterior", "reward"]
 __all__ += ["reward_batch", "stats"]
+
+_PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
 class NotFound(InvalidInput):
@@ -76,7 +78,11 @@ async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
     if not any(line.key == asked.key for line in await asyncio.to_thread(experiment.changes)):
         await _check_change(experiment, asked)
     receipt = await experiment.append(event)
-    await experiment.learner.reached(receipt.position)
+    try:
+        await asyncio.wait_for(experiment.learner.reached(receipt.position), _PATIENCE)
+    except TimeoutError as error:
+        trouble = experiment.learner.trouble or "it is busy"
+        raise StoreFailed(f"the change is on disk, but the state does not know it yet: {trouble}") from error
     return m.Kept(asked.expert, receipt.position, receipt.new)
 
 
