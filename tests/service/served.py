@@ -5,11 +5,12 @@ Both serve policy files; `place` writes one: three arms, four linear experts, an
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,6 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.opening import open_experiments
-from oddsmith.storage.sqlite import SQLiteStore
 from storage.samples import reference, stored
 
 ARMS = ("sports", "politics", "tech")
@@ -132,11 +132,12 @@ def here(*files: Path, keys: Path | None = None, clock: Clock | None = None) -> 
 
 @dataclass
 class Elsewhere:
-    """A service in another process."""
+    """A service in another process; `log` is the file of what it says."""
 
     client: httpx.Client
     port: int
     pid: int
+    log: Path
 
     def memory(self) -> int:
         """Bytes that the process holds in memory."""
@@ -145,23 +146,26 @@ class Elsewhere:
 
 
 @contextmanager
-def process(*files: Path, keys: Path | None = None, command: tuple[str, ...] = ()) -> Iterator[Elsewhere]:
-    """`oddsmith serve` on a port of its own, once it is ready; `command` is what to run instead of it."""
-    whole = [sys.executable, *(command or ("-m", "oddsmith.cli.main", "serve")), *map(str, files), "--port", "0"]
+def process(*files: Path, keys: Path | None = None, before: str = "") -> Iterator[Elsewhere]:
+    """`oddsmith serve` on a port of its own, once it is ready; `before` is Python that it runs first."""
+    code = f"import sys\n{before}\nfrom oddsmith.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0"]
+    command += [] if keys is None else ["--keys", str(keys)]
     path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])])
-    whole += [] if keys is None else ["--keys", str(keys)]
-    server = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path})
-    assert server.stderr is not None
+    log = files[0].with_suffix(".log")
+    with open(log, "w") as said:
+        server = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"PYTHONPATH": path})
     try:
-        said = iter(server.stderr.readline, "")
-        port = next(int(found[1]) for line in said if (found := re.search(r"listening on http://\S+:(\d+)", line)))
+        wait(lambda: "listening on" in log.read_text() or server.poll() is not None)
+        found = re.search(r"listening on http://\S+:(\d+)", log.read_text())
+        assert found, log.read_text()
+        port = int(found[1])
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             wait(lambda: client.get("/readyz").status_code == 200)
-            yield Elsewhere(client, port, server.pid)
+            yield Elsewhere(client, port, server.pid, log)
     finally:
         server.terminate()
         server.wait(30)
-        server.stderr.close()
 
 
 def wait(done: Any, seconds: float = 30.0) -> None:
@@ -174,12 +178,5 @@ def wait(done: Any, seconds: float = 30.0) -> None:
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
     """What a store's file holds of events, read by SQLite alone."""
-    import sqlite3
-    from contextlib import closing
-
     with closing(sqlite3.connect(path)) as file:
         return file.execute("select position, kind, id, key, value from events order by position").fetchall()
-
-
-__all__ = ["ARMS", "CONTEXT", "EXPERTS", "WEIGHTS", "Elsewhere", "Hands", "Here", "SQLiteStore"]
-__all__ += ["here", "place", "process", "rows", "wait"]

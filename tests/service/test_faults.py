@@ -146,6 +146,19 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         assert (found["learnt"], found["retired"]) == (4, ["other"])
 
 
+def test_a_fault_of_ours_is_counted_and_says_nothing_more(tmp_path: Path, monkeypatch: Any) -> None:
+    def broken(_: Any) -> Any:
+        raise ZeroDivisionError("secret")
+
+    with here(place(tmp_path)) as served:
+        monkeypatch.setattr("oddsmith.service.routes.posterior", broken)
+        assert served.get("/v1/posterior", status=500) == {
+            "error": "the service has failed; its log says how",
+            "code": "internal",
+        }
+        assert 'oddsmith_answers_total{route="/v1/posterior",status="500"} 1.0' in served.ask("GET", "/metrics").text
+
+
 def closed_early(tmp_path: Path, clock: Clock, hands: Hands) -> list[int]:
     """How many windows of an hour are closed after each jump of the wall clock."""
     with here(place(tmp_path, service=WINDOW), clock=clock) as served:

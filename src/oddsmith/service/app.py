@@ -145,7 +145,7 @@ def make_app(opened: Sequence[Opened], *, keys: KeyRing | None = None, clock: Cl
     app = Starlette(
         routes=[Route(o.path, _endpoint(service, o), methods=[o.method], name=o.name) for o in OPERATIONS],
         lifespan=life,
-        exception_handlers={404: _no_such_path, 405: _no_such_method},
+        exception_handlers={404: _no_such_path, 405: _no_such_method, Exception: _our_fault},
     )
     app.state.service = service
     app.router.redirect_slashes = False
@@ -167,6 +167,9 @@ def _endpoint(service: Service, operation: Operation) -> Callable[[Request], Awa
             response: Response = await work(request)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
             response = _refuse(_refusal(error))
+        except Exception:
+            service.metrics.answered(operation.path, 500, time.perf_counter() - start)
+            raise
         service.metrics.answered(operation.path, response.status_code, time.perf_counter() - start)
         return response
 
@@ -204,6 +207,10 @@ async def _no_such_method(request: Request, error: Any) -> Response:
     response = _refuse(Refusal(405, "method", f"{request.method} is not a method of {request.url.path!r:.80}"))
     response.raw_headers += [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
     return response
+
+
+async def _our_fault(_: Request, __: Exception) -> Response:
+    return _refuse(Refusal(500, "internal", "the service has failed; its log says how"))
 
 
 async def _trouble(experiment: Experiment) -> str:

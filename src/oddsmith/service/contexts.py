@@ -20,7 +20,8 @@ def check_context(context: Any, depth: int = 0) -> None:
     kind = type(context)
     if kind is float or kind is int:
         if not -_LARGEST <= context <= _LARGEST:
-            raise InvalidInput(f"context must hold numbers between {-_LARGEST:g} and {_LARGEST:g}; got {context:.6g}")
+            got = f"{context:.6g}" if kind is float else "a larger whole number"  # which may be too large to print
+            raise InvalidInput(f"context must hold numbers between {-_LARGEST:g} and {_LARGEST:g}; got {got}")
     elif kind is list or kind is dict:
         if depth >= _DEEPEST:
             raise InvalidInput(f"context must be nested at most {_DEEPEST} deep; got more")

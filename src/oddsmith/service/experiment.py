@@ -145,7 +145,7 @@ class Experiment:
         else:
             odds, votes = await self.panel.odds(now, asked.context, eligible, step)
         decision = draw(odds, asked.context, uniform, eligible=eligible, step=step)
-        if asked.incumbent is not None or self.settings.shadow:
+        if asked.incumbent is not None or asked.incumbent_odds is not None or self.settings.shadow:
             more["would"] = self.arms[decision.arm]
             decision = self._incumbents(asked, decision, odds.advice)
         number = decision.arm
@@ -224,7 +224,7 @@ class Experiment:
     def _incumbents(self, asked: Decide, decision: Decision, advice: Array | None) -> Decision:
         """The decision of whoever acts while we watch: its arm, with its odds."""
         if asked.incumbent is None:
-            raise InvalidInput(f"incumbent must be given, for experiment {self.name!r} is in shadow mode; got none")
+            raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")
         arm = self._number("incumbent", asked.incumbent)
         if decision.eligible is not None and not decision.eligible[arm]:
             raise InvalidInput(f"incumbent must be an eligible arm; got {asked.incumbent!r}")

@@ -26,7 +26,8 @@ __all__ = [
 MOST = 1000  # entries of one batch
 _Name = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
 _Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
-_KnownId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:@~-]{1,128}$")]
+KNOWN_ID = r"^[A-Za-z0-9_.:@~-]{1,128}$"  # with ~, that of a unit
+_KnownId = Annotated[str, Meta(pattern=KNOWN_ID)]
 _Unit = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:@-]{1,120}$")]
 _Key = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}$")]
 _Arm = Annotated[str, Meta(min_length=1, max_length=200)]

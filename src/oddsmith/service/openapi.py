@@ -7,7 +7,7 @@ import msgspec
 
 from oddsmith import __version__
 from oddsmith.service.guard import SCOPES
-from oddsmith.service.messages import Failure
+from oddsmith.service.messages import KNOWN_ID, Failure
 from oddsmith.service.operations import OPERATIONS, Operation
 
 __all__ = ["document"]
@@ -36,7 +36,7 @@ _LINKS = {
     "activate": {"operationId": "activate", "requestBody": {"id": _FOUND}},
     "decision": {"operationId": "decision", "parameters": {"id": _FOUND}},
 }
-_ID = {"type": "string", "pattern": "^[A-Za-z0-9_.:@~-]{1,128}$"}
+_ID = {"type": "string", "pattern": KNOWN_ID}
 
 
 @cache

@@ -1,6 +1,7 @@
 """What each route does, from a checked message to an answer."""
 
 import asyncio
+import re
 from typing import Any
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
@@ -88,9 +89,10 @@ async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
 
 async def decision(experiment: Experiment, id: str, explain: bool) -> m.DecisionRecord:
     """All about one decision."""
-    found = await asyncio.to_thread(record_of, experiment, id, explain)
+    known = re.fullmatch(m.KNOWN_ID, id) is not None  # to SQLite, what follows a NUL is not there
+    found = await asyncio.to_thread(record_of, experiment, id, explain) if known else None
     if found is None:
-        raise NotFound(f"there is no decision {id!r} in experiment {experiment.name!r}")
+        raise NotFound(f"there is no decision {id!r:.140} in experiment {experiment.name!r}")
     return found
 
 
@@ -113,7 +115,7 @@ async def stats(experiment: Experiment) -> m.Stats:
         mean = experiment.scale.value(total / rewards) if rewards else None
         arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
     failures = guard.failures() if isinstance(guard, Guarded) else {}
-    reasons = guard.reasons() if isinstance(guard, Guarded) else {}
+    reasons = {name: why[:200] for name, why in guard.reasons().items()} if isinstance(guard, Guarded) else {}
     judged = {
         name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
         for name, weight in experiment.weights().items()

@@ -1,0 +1,75 @@
+"""B1: what schemathesis makes of the OpenAPI document, against the real service: no 5xx, nothing undocumented."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from oddsmith.service.guard import SCOPES
+from oddsmith.service.keys import create
+from service.served import here, place, process
+
+CONFIG = """
+[checks]
+positive_data_acceptance.enabled = false    # a schema does not know the arms, the bench, or the units of a reward
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 422, 431]
+"""
+LIE = """
+from oddsmith.service import app, openapi
+true = openapi.document()
+app.document = lambda: true.replace(b'"422"', b'"418"')
+"""
+
+
+def schemathesis(folder: Path, examples: int, *more: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    """A run of all its phases against a service with keys; it must leave a service without 5xx behind."""
+    (folder / "schemathesis.toml").write_text(CONFIG)
+    token = create(folder / "keys.json", "tester", ["admin"])
+    key = {"Authorization": f"Bearer {token}"}
+    with process(place(folder), keys=folder / "keys.json", before=before) as served:
+        command = [sys.executable, "-m", "schemathesis.cli", f"--config-file={folder / 'schemathesis.toml'}", "run"]
+        command += [f"http://127.0.0.1:{served.port}/openapi.json", "--header", f"Authorization: Bearer {token}"]
+        command += [
+            "--max-examples",
+            str(examples),
+            "--seed",
+            "1",
+            "--generation-database",
+            "none",
+            "--no-color",
+            *more,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        answers = served.client.get("/metrics", headers=key).text
+        assert not re.findall(r'oddsmith_answers_total\{.*status="5\d\d"\}', answers)
+        assert served.client.get("/readyz").status_code == 200
+        assert "Traceback" not in served.log.read_text()
+    return done
+
+
+def check_all_phases(folder: Path, examples: int, least: int) -> None:
+    done = schemathesis(folder, examples)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    found = re.search(r"(\d+) generated", done.stdout)
+    assert found is not None
+    assert int(found[1]) >= least
+    assert "3 covered / 3 selected / 3 total" in done.stdout  # the stateful links from a decision
+
+
+def test_the_document_is_kept_to(tmp_path: Path) -> None:
+    check_all_phases(tmp_path, 8, least=500)
+
+
+def test_a_document_that_lies_is_found_out(tmp_path: Path) -> None:
+    done = schemathesis(tmp_path, 2, "--include-path", "/v1/activate", "--phases", "coverage", before=LIE)
+    assert done.returncode == 1
+    assert re.search(r"Received: 422\s+Documented: [^\n]*418", done.stdout), done.stdout
+
+
+def test_every_operation_is_described(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        document = served.get("/openapi.json")
+    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert described == set(SCOPES)
+    for (method, path), scopes in SCOPES.items():
+        assert ("security" in document["paths"][path][method.lower()]) == bool(scopes)
