@@ -202,6 +202,24 @@ def test_windows_close_once_their_time_has_passed(tmp_path: Path) -> None:
         assert [(kind, id) for _, kind, id, _, _ in rows(tmp_path / "news.sqlite")][2:] == [("default", "a")]
 
 
+def test_a_clock_that_was_ahead_keeps_no_window_open(tmp_path: Path) -> None:
+    """A decision was stamped in the future, the clock was set right, the service started anew."""
+    file = place(tmp_path, service=WINDOW)
+    with here(file, clock=Hands(wall=2e9).clock()) as served:
+        served.decide("future")
+    hands = Hands(wall=1e9)
+    clock = hands.clock()
+    with here(file, clock=clock) as served:
+        one = served.experiment()
+        windows = Windows(one.store, one.writer, clock, 3600.0, 0.0)
+        for after, closed in (("now", "now"), (None, "future")):
+            if after is not None:
+                served.decide(after)
+            hands.steady += 3601 if after is not None else 1e9
+            served.portal.call(windows.close_due)
+            assert [id for _, kind, id, _, _ in rows(tmp_path / "news.sqlite") if kind == "default"][-1:] == [closed]
+
+
 def test_the_posterior_does_not_depend_on_the_clock(tmp_path: Path) -> None:
     states = []
     for name, start, jump in (("a", 0.0, 0.0), ("b", 2e9, -1.9e9), ("c", -5e8, 4e9)):

@@ -1,5 +1,6 @@
 """F6: rewards late, early, repeated, reversed, corrected or never: the state is that of the clean log, bit for bit."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,31 @@ def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
         served.post("correct", {"id": IDS[0], "reward": 1, "key": "k"}, status=409)
         served.post("correct", {"id": "nobody", "reward": 1, "key": "k"}, status=409)
         assert served.get("/v1/stats")["events"] == {"decision": 1}
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    """Clients side by side: decisions, rewards, repeats and corrections cross; the state is the fold all the same."""
+
+    async def client(served: Here, number: int) -> None:
+        for turn in range(4):
+            id, rng = f"c{number}-{turn}", np.random.default_rng([number, turn])
+            calls = [
+                ("decide", {"id": id, "context": rng.normal(size=2).tolist()}),
+                ("reward", {"id": id, "reward": 0.5}),
+            ]
+            rng.shuffle(calls)
+            calls += [calls[0], ("correct", {"id": id, "reward": number % 2, "key": "k"}), calls[1]]
+            for path, body in calls:
+                answer = await served.client.post(f"/v1/{path}", json=body)
+                assert answer.status_code == 200, answer.text
+
+    async def everyone(served: Here) -> None:
+        await asyncio.gather(*(client(served, number) for number in range(40)))
+
+    with here(place(tmp_path, service="snapshot_every = 20\n")) as served:
+        served.portal.call(everyone, served)
+        assert bits(served.state()) == bits(served.defined())
+        stats = served.get("/v1/stats")
+        assert stats["events"] == {"decision": 160, "reward": 160, "correction": 160}
+        assert sum(arm["rewarded"] for arm in stats["arms"].values()) == 160
+        assert sum(arm["decided"] for arm in stats["arms"].values()) == 160

@@ -124,7 +124,7 @@ class Learner:
     def _look(self, after: int) -> tuple[int, int, list[Item]]:
         head = self._store.head()
         due = due_after(self._store, after, head)
-        return head, due.rewritten, [] if due.rewritten else list(with_decisions(self._store, due.items))
+        return head, due.rewritten, list(with_decisions(self._store, due.items))
 
     async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
         """The state at `head`. In between it is nobody's: a value may be that of a correction further on."""

@@ -1,7 +1,9 @@
 """Serving: the application on a socket until it is told to stop."""
 
+import signal
 import socket
 from collections.abc import Sequence
+from types import FrameType
 
 import uvicorn
 
@@ -17,4 +19,12 @@ def serve(opened: Sequence[Opened], keys: KeyRing | None, door: socket.socket) -
     """Serve these experiments until SIGINT or SIGTERM; requests under way are answered, snapshots kept."""
     config = server_config(make_app(opened, keys=keys), host="", port=0)
     config.timeout_graceful_shutdown = 10
-    uvicorn.Server(config).run(sockets=[door])
+    _Server(config).run(sockets=[door])
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to, in order, and lets its caller go on; uvicorn's own sends itself the signal once more."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from oddsmith.errors import StoreFailed
 from oddsmith.service.writer import Writer
-from oddsmith.storage.base import Store
+from oddsmith.storage.base import Store, Window
 from oddsmith.storage.events import DefaultReward
 
 __all__ = ["Windows"]
@@ -17,13 +17,15 @@ _CHUNK = 1000
 class Windows:
     """Closes windows in the order in which they opened; `close_due` moves a cursor over the log.
 
-    Replicas may do this side by side: the event of a default is known by its decision.
+    Replicas may do this side by side: the event of a default is known by its decision. Windows that a clock which was
+    ahead had opened in the future keep nobody waiting: they are put aside until their time comes.
     """
 
     def __init__(self, store: Store, writer: Writer, clock: Callable[[], float], window: float, default: float) -> None:
         self._store, self._writer, self._clock = store, writer, clock
         self._window, self._default = window, default
         self._cursor = 0
+        self._ahead: list[Window] = []
 
     async def run(self) -> None:
         """Close what is due, for ever."""
@@ -38,13 +40,18 @@ class Windows:
         while True:
             now = self._clock()
             found = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
-            over = [window for window in found if window.time + self._window <= now]
-            over = over[: next((i for i, window in enumerate(found) if window.time + self._window > now), len(found))]
+            last = max((i for i, window in enumerate(found) if self._over(window, now)), default=-1)
+            passed = [*self._ahead, *found[: last + 1]]
+            over = [window for window in passed if self._over(window, now)]
             due = [DefaultReward(window.id, self._default, now) for window in over if not window.closed]
             if due:
                 await self._writer.append(due)
                 written += len(due)
-            if over:
-                self._cursor = over[-1].position
-            if len(over) < _CHUNK:
+            self._ahead = [window for window in passed if not self._over(window, now)]
+            if last >= 0:
+                self._cursor = found[last].position
+            if last + 1 < _CHUNK:
                 return written
+
+    def _over(self, window: Window, now: float) -> bool:
+        return window.time + self._window <= now
