@@ -82,6 +82,16 @@ def test_ids_are_made_and_differ(tmp_path: Path) -> None:
         assert all(one["new"] and one["odds"] == batch[0]["odds"] for one in batch)
 
 
+def test_a_batch_of_contexts_is_no_context(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        for wrong in ([CONTEXT, CONTEXT], [CONTEXT], [[[0.1, 0.2]]]):
+            said = served.post("decide", {"context": wrong}, status=422)["error"]
+            assert "context must be a single one" in said
+            found = served.post("decide/batch", {"decisions": [{"context": wrong}, {"context": CONTEXT}]})["results"]
+            assert (found[0]["code"], found[1]["new"]) == ("invalid", True)
+        assert served.get("/v1/stats")["events"] == {"decision": 3}
+
+
 def test_experts_vote_among_eligible_arms(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for mask in ((True, True, False), (False, True, True), (False, False, True)):
@@ -239,6 +249,10 @@ def test_experiments_do_not_meet(tmp_path: Path) -> None:
             answer = served.post("decide", {"context": CONTEXT, "id": "same", "experiment": name})
             assert (answer["experiment"], answer["position"], answer["new"]) == (name, 1, True)
         served.reward("same", 1, experiment="shop-2")
+        entries = [{"context": CONTEXT, "experiment": "news"}]  # a batch is about one experiment
+        served.post("decide/batch", {"decisions": entries, "experiment": "shop-2"}, status=422)
+        rewards = [{"id": "same", "reward": 1, "experiment": "news"}]
+        served.post("reward/batch", {"rewards": rewards, "experiment": "shop-2"}, status=422)
         assert posterior(served, "news").tolist() == [0.25] * 4
         assert posterior(served, "shop-2").tolist() != [0.25] * 4
         assert bits(served.state("shop-2")) == bits(served.defined("shop-2"))

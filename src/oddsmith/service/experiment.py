@@ -15,7 +15,7 @@ from oddsmith.service.asking import Panel
 from oddsmith.service.clock import Clock
 from oddsmith.service.contexts import check_context
 from oddsmith.service.learner import Learner
-from oddsmith.service.messages import Decide, Decided
+from oddsmith.service.messages import Decided, DecideEntry
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
@@ -77,7 +77,7 @@ class Experiment:
             self.panel.close()
             await asyncio.to_thread(self.store.close)
 
-    async def decide(self, asked: Decide) -> Decided:
+    async def decide(self, asked: DecideEntry) -> Decided:
         """One decision, on disk."""
         if self.settings.sticky:
             kept = await self._kept_for(asked)
@@ -88,7 +88,7 @@ class Experiment:
         (receipt,) = await self.writer.append([event])
         return await self._answer(event, receipt, more)
 
-    async def decide_all(self, batch: Sequence[Decide]) -> list[Decided | Exception]:
+    async def decide_all(self, batch: Sequence[DecideEntry]) -> list[Decided | Exception]:
         """Many decisions with one commit; each is answered, or refused, for itself."""
         if self.settings.sticky:
             return await asyncio.gather(*(self.decide(asked) for asked in batch), return_exceptions=True)  # type: ignore[return-value]
@@ -129,7 +129,7 @@ class Experiment:
         """Experts that came and went, in order."""
         return self.store.changes()
 
-    async def _made(self, asked: Decide) -> tuple[DecisionMade, dict[str, Any]]:
+    async def _made(self, asked: DecideEntry) -> tuple[DecisionMade, dict[str, Any]]:
         """A decision that is not yet on disk, and what its answer says beside."""
         check_context(asked.context)
         eligible = self._mask(asked.eligible)
@@ -144,6 +144,8 @@ class Experiment:
                 odds, votes = await self.panel.odds(now, asked.context, eligible, step)
         else:
             odds, votes = await self.panel.odds(now, asked.context, eligible, step)
+        if odds.propensities.shape != (len(self.arms),):
+            raise InvalidInput(f"context must be a single one; the experts read {odds.propensities.shape[:-1]} of them")
         decision = draw(odds, asked.context, uniform, eligible=eligible, step=step)
         if asked.incumbent is not None or asked.incumbent_odds is not None or self.settings.shadow:
             more["would"] = self.arms[decision.arm]
@@ -191,7 +193,7 @@ class Experiment:
             return None
         return made.position, made.seen or 0, self.store.decisions([made.position])[0]
 
-    async def _kept_for(self, asked: Decide) -> Decided | str:
+    async def _kept_for(self, asked: DecideEntry) -> Decided | str:
         """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
         if asked.unit is None:
             raise InvalidInput(f"unit must be given, for experiment {self.name!r} is sticky; got none")
@@ -221,7 +223,7 @@ class Experiment:
             raise InvalidInput(f"{what} must be among the arms {list(self.arms)[:8]}; got {arm!r:.60}")
         return number
 
-    def _incumbents(self, asked: Decide, decision: Decision, advice: Array | None) -> Decision:
+    def _incumbents(self, asked: DecideEntry, decision: Decision, advice: Array | None) -> Decision:
         """The decision of whoever acts while we watch: its arm, with its odds."""
         if asked.incumbent is None:
             raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")

@@ -11,6 +11,7 @@ __all__ = [
     "Correct",
     "Decide",
     "DecideBatch",
+    "DecideEntry",
     "Decided",
     "DecisionRecord",
     "Failure",
@@ -19,6 +20,7 @@ __all__ = [
     "Posterior",
     "Results",
     "RewardBatch",
+    "RewardEntry",
     "RewardGiven",
     "Stats",
 ]
@@ -40,8 +42,8 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     experiment: _Name | None = None
 
 
-class Decide(_Asked):
-    """Draw an arm for a context. The same id again gets the first answer."""
+class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One decision of a batch."""
 
     context: Any
     id: _Id | None = None
@@ -52,24 +54,36 @@ class Decide(_Asked):
     incumbent_odds: _Odds | None = None
 
 
+class Decide(DecideEntry):
+    """Draw an arm for a context. The same id again gets the first answer."""
+
+    experiment: _Name | None = None
+
+
 class DecideBatch(_Asked):
     """Many decisions at once, answered in order; one that fails does not harm the others."""
 
-    decisions: Annotated[list[Decide], Meta(min_length=1, max_length=MOST)]
+    decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
 
 
-class RewardGiven(_Asked):
-    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart."""
+class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One reward of a batch."""
 
     id: _KnownId
     reward: float
     key: _Key = ""
 
 
+class RewardGiven(RewardEntry):
+    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart."""
+
+    experiment: _Name | None = None
+
+
 class RewardBatch(_Asked):
     """Many rewards at once, answered in order; one that fails does not harm the others."""
 
-    rewards: Annotated[list[RewardGiven], Meta(min_length=1, max_length=MOST)]
+    rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
 
 
 class Correct(_Asked):

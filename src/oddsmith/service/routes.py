@@ -147,7 +147,7 @@ def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
     return found
 
 
-def _reward(experiment: Experiment, asked: m.RewardGiven) -> Reward:
+def _reward(experiment: Experiment, asked: m.RewardEntry) -> Reward:
     if asked.key and experiment.settings.rule == "first":
         raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
     return Reward(asked.id, experiment.scale.reward(asked.reward), experiment.clock(), asked.key)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.errors import StoreFailed
 from oddsmith.storage.base import Receipt, Store
 from oddsmith.storage.events import Event
 
@@ -52,11 +52,11 @@ class Writer:
             return
         try:
             sent = self._store.append([event for events, _ in batch for event in events])
-        except InvalidInput:  # somebody's event cannot be written: let each answer for its own
-            self._send_apart(batch)
-            return
         except StoreFailed as error:
             self._fail(batch, error)
+            return
+        except Exception:  # somebody's event cannot be written: let each answer for its own
+            self._send_apart(batch)
             return
         sent.add_done_callback(partial(self._tell, self._done, batch))
 
@@ -64,7 +64,7 @@ class Writer:
         for events, future in batch:
             try:
                 sent = self._store.append(events)
-            except (InvalidInput, StoreFailed) as error:
+            except Exception as error:
                 if not future.done():
                     future.set_exception(error)
                 continue
