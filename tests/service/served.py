@@ -146,7 +146,9 @@ class Elsewhere:
 
 
 @contextmanager
-def process(*files: Path, keys: Path | None = None, before: str = "") -> Iterator[Elsewhere]:
+def process(
+    *files: Path, keys: Path | None = None, before: str = "", environment: Mapping[str, str] | None = None
+) -> Iterator[Elsewhere]:
     """`oddsmith serve` on a port of its own, once it is ready; `before` is Python that it runs first."""
     code = f"import sys\n{before}\nfrom oddsmith.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0"]
@@ -154,7 +156,9 @@ def process(*files: Path, keys: Path | None = None, before: str = "") -> Iterato
     path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])])
     log = files[0].with_suffix(".log")
     with open(log, "w") as said:
-        server = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"PYTHONPATH": path})
+        server = subprocess.Popen(
+            command, stdout=said, stderr=said, env=os.environ | {"PYTHONPATH": path} | dict(environment or {})
+        )
     try:
         wait(lambda: "listening on" in log.read_text() or server.poll() is not None)
         found = re.search(r"listening on http://\S+:(\d+)", log.read_text())

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service.served import Elsewhere, place, process
 
 from oddsmith.policies.judge import judge_from
 from oddsmith.storage import SQLiteReader, restore
 from oddsmith.weights import posterior
+from service.served import Elsewhere, place, process
 from storage.test_crashes import shim
 
 EARLY = """
@@ -89,7 +89,10 @@ def _ask(file: Any, method: str, path: str, body: Any = None) -> Any:
         if not piece:
             raise EOFError
         head += piece
-    answer = file.read(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+    length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    answer = file.read(length)
+    if len(answer) < length:
+        raise EOFError
     assert head.startswith(b"HTTP/1.1 200"), head + answer
     return json.loads(answer)
 
