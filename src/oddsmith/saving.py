@@ -16,7 +16,7 @@ from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import describe, difference, fingerprint, unguarded
 
-__all__ = ["pack", "read", "replacing", "unpack", "write"]
+__all__ = ["pack", "read", "replacing", "unpack", "unpack_part", "write"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -69,6 +69,20 @@ def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
 
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
     """State and meta from the bytes that `pack` made for this policy; `name` is what messages call them."""
+    arrays, meta = _opened(content, name)
+    saved, given = unguarded(meta["policy"]), describe(policy)
+    if meta["fingerprint"] != fingerprint(policy) and saved != given:
+        raise BadFile(f"{name} was saved with another policy: {difference(saved, given)}")
+    return _filled(policy.init(), arrays, "state", name), meta
+
+
+def unpack_part(content: bytes, policy: Policy, name: str) -> State:
+    """What this policy's state has of one that `pack` wrote for another: of a judge, the weights."""
+    return _filled(policy.init(), _opened(content, name)[0], "state", name)
+
+
+def _opened(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and meta of what `pack` made."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
@@ -77,10 +91,7 @@ def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, 
         raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
     if meta.get("format") != FORMAT:
         raise BadFile(f"{name} must be of format {FORMAT!r}; got {meta.get('format')!r}")
-    saved, given = unguarded(meta["policy"]), describe(policy)
-    if meta["fingerprint"] != fingerprint(policy) and saved != given:
-        raise BadFile(f"{name} was saved with another policy: {difference(saved, given)}")
-    return _filled(policy.init(), arrays, "state", name), meta
+    return arrays, meta
 
 
 def _leaves(tree: Any, name: str) -> "list[tuple[str, Any]]":

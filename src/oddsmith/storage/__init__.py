@@ -11,8 +11,10 @@ from oddsmith.storage.events import (
     Reward,
 )
 from oddsmith.storage.folding import Folded, advance, restore, save_snapshot
+from oddsmith.storage.opening import open_reader
 from oddsmith.storage.postgres import PostgresStore
 from oddsmith.storage.postgres_reading import PostgresReader
+from oddsmith.storage.rosters import roster_change
 from oddsmith.storage.sqlite import SQLiteStore
 from oddsmith.storage.sqlite_reading import SQLiteReader
 
@@ -37,6 +39,8 @@ __all__ = [
     "Store",
     "Window",
     "advance",
+    "open_reader",
     "restore",
+    "roster_change",
     "save_snapshot",
 ]

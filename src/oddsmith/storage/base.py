@@ -20,6 +20,7 @@ from oddsmith.storage.events import (
 __all__ = [
     "Erased",
     "Evidence",
+    "Foldable",
     "Kind",
     "Line",
     "Reading",
@@ -104,21 +105,12 @@ class Window(NamedTuple):
     closed: bool
 
 
-class Reading(Protocol):
-    """What can be read of a store, by anyone, without the policy it belongs to."""
+class Foldable(Protocol):
+    """What a fold reads of a store."""
 
     @property
     def rule(self) -> Rule:
         """How rewards of one decision make one."""
-        ...
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What was said about the experiment when the store was made: JSON."""
-        ...
-
-    def head(self) -> int:
-        """The last position that readers may see; 0 if there is none."""
         ...
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
@@ -131,6 +123,29 @@ class Reading(Protocol):
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
+        ...
+
+
+class Reading(Foldable, Protocol):
+    """What can be read of a store, by anyone, without the policy it belongs to."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What was said about the experiment when the store was made: JSON."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the policy it was made with."""
+        ...
+
+    @property
+    def gapless(self) -> bool:
+        """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
+        ...
+
+    def head(self) -> int:
+        """The last position that readers may see; 0 if there is none."""
         ...
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:

@@ -15,7 +15,7 @@ from oddsmith.policies.judge import fitted
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Line, Reading, Snapshot, Store
+from oddsmith.storage.base import Foldable, Line, Reading, Snapshot, Store
 
 __all__ = [
     "Change",
@@ -24,6 +24,7 @@ __all__ = [
     "Item",
     "advance",
     "due_after",
+    "refold",
     "restore",
     "save_snapshot",
     "settle",
@@ -66,14 +67,21 @@ def restore(store: Reading, policy: Policy, *, until: int | None = None, change:
     is shown on a terminal.
     """
     check_policy(policy)
-    end = _end(store, until)
-    latest = end
+    return refold(store, _end(store, until), lambda latest: _start(store, policy, latest, change), change)
+
+
+def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
+    """The state up to `until`; `start_at` gives a state at or before a position, and 0 is always one it can give.
+
+    It is asked again, for an earlier one, where later lines rewrote what its state has learnt.
+    """
+    latest = until
     while True:
-        start = _start(store, policy, latest, change)
-        due = due_after(store, start.position, end)
+        start = start_at(latest)
+        due = due_after(store, start.position, until)
         if not due.rewritten:
             steps = progress(with_decisions(store, due.items), len(due.items), "restoring")
-            return settle(start, steps, end, change)
+            return settle(start, steps, until, change)
         latest = due.rewritten - 1
 
 
@@ -128,7 +136,7 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
     return Folded(state, position, policy)
 
 
-def due_after(store: Reading, after: int, until: int) -> Due:
+def due_after(store: Foldable, after: int, until: int) -> Due:
     """What happened in (after, until] that a state at `after` does not know."""
     accounts: dict[str, Account] = {}
     known: dict[str, float] = {}  # values that the state has learnt
@@ -149,7 +157,7 @@ def due_after(store: Reading, after: int, until: int) -> Due:
     return Due(items, min(changed, default=0))
 
 
-def _told(store: Reading, after: int, until: int) -> Iterable[Line]:
+def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
     """The lines after `after`, preceded by the whole history of the decisions they are about."""
     new = store.lines(after, until)
     if after == 0:
@@ -182,7 +190,7 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
     return Folded(state, until, policy, tuple(refused))
 
 
-def with_decisions(store: Reading, items: list[Account | Line]) -> Iterator[Item]:
+def with_decisions(store: Foldable, items: list[Account | Line]) -> Iterator[Item]:
     """The steps of a fold, with the decisions that were settled."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]

@@ -22,6 +22,8 @@ _MANY = 500  # ids or positions in one statement
 class SQLiteReader:
     """The reading half of a store; needs neither the policy nor the right to write."""
 
+    gapless = True  # a position is the largest one plus 1, inside the transaction
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_file():
@@ -33,6 +35,7 @@ class SQLiteReader:
             self._reading.close()
             raise
         self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
+        self._fingerprint: str = said["fingerprint"]
         self._about: dict[str, Any] = json.loads(said["about"])
         self._reader = threading.Lock()
 
@@ -51,6 +54,11 @@ class SQLiteReader:
     def about(self) -> dict[str, Any]:
         """What was said about the experiment when the store was made."""
         return self._about
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the policy it was made with."""
+        return self._fingerprint
 
     def head(self) -> int:
         """The last committed position; 0 if there is none."""

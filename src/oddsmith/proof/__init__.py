@@ -1,0 +1,6 @@
+"""Proof: whether every decision of a store follows, the store as a log, and what is wrong with it in plain words."""
+
+from oddsmith.proof.verdicts import Level, Miss, Verdict
+from oddsmith.proof.verifying import verify
+
+__all__ = ["Level", "Miss", "Verdict", "verify"]

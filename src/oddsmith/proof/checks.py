@@ -1,0 +1,131 @@
+"""The checks of single records: the draw, the odds, the experts."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision, Policy, State, pick
+from oddsmith.experts.answered import Answer as Asked
+from oddsmith.proof.verdicts import Answer, Differs, Untested
+from oddsmith.storage.base import Evidence
+from oddsmith.uniforms import Uniforms
+
+__all__ = ["CLOSE", "INCUMBENT", "Said", "check_advice", "check_draw", "check_odds", "check_sleep", "same_odds"]
+
+CLOSE = 1e-9  # what models that are asked again may differ by
+INCUMBENT = "an incumbent acted"
+_VOTES = 1e-6  # votes may be steep in the predictions
+
+
+def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], uniform: Uniforms | None) -> Answer:
+    """Whether the arm is the one that seed and id draw from the recorded odds."""
+    number, odds = decision.number, decision.propensities
+    if not isinstance(number, int) or not 0 <= number < len(odds):
+        return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
+    if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):
+        return Differs(f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}")
+    if decision.eligible is not None and not decision.eligible[number]:
+        return Differs(f"arm {decision.arm!r}", "an eligible arm")
+    if not _sums_to_one(odds):
+        return Differs(f"odds {_some(odds)}", "a distribution")
+    if shadow:
+        return Untested(INCUMBENT)
+    if uniform is None:
+        return Untested("the store does not say its seed")
+    drawn = pick(odds, uniform(id))
+    if drawn != number:
+        return Differs(f"arm {decision.arm!r}", f"arm {arms[drawn] if len(arms) > drawn else drawn!r}")
+    return None
+
+
+def check_sleep(decision: Decision, votes: Array | None, log_weights: Array) -> Answer:
+    """Whether sleepers are recorded as sleepers are: no vote, no advice, and the weights of the fold beside them."""
+    advice, recorded = decision.advice, decision.log_weights
+    for what, values in (("advice", advice), ("votes", votes)):
+        if values is not None and len(values) != len(log_weights):
+            return Differs(f"{what} of {len(values)} experts", f"a roster of {len(log_weights)}")
+    if advice is not None and votes is not None:
+        silent = np.isnan(advice)
+        if (~silent & ~votes.any(axis=1)).any() or (silent & (votes[:, decision.number] > 0)).any():
+            return Differs(f"advice {_some(advice)}", "advice of the experts that voted, and of no other")
+    if recorded is None:
+        if advice is not None and np.isnan(advice).any():
+            return Differs("no log weights", "log weights, for somebody slept")
+    elif recorded.tobytes() != log_weights.tobytes():
+        return Differs(f"log weights {_some(recorded)}", _some(log_weights))
+    return None
+
+
+def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State) -> Answer:
+    """Whether recorded votes, weighed by the state, give the recorded odds to the last bit."""
+    votes = evidence.votes
+    if (wrong := check_sleep(decision, votes, state.log_weights)) is not None:
+        return wrong
+    if evidence.shadow:
+        return Untested(INCUMBENT)
+    if votes is None:
+        return Untested("votes were not kept")
+    said = judge.odds(state, Asked(votes, votes), eligible=decision.eligible, step=decision.step)
+    return same_odds(decision.propensities, said.propensities, 0.0)
+
+
+def same_odds(recorded: Array, follows: Array, tolerance: float) -> Answer:
+    """Whether odds are the same, to the last bit or to a tolerance."""
+    if recorded.shape == follows.shape and (np.abs(recorded - follows) <= tolerance).all():
+        return None
+    return Differs(f"odds {_some(recorded)}", _some(follows))
+
+
+class Said(NamedTuple):
+    """What experts say when they are asked again: predictions (N, K), votes where they are known, and who matters."""
+
+    names: Sequence[str]
+    predictions: Array
+    ballots: Array | None
+    matters: Any
+
+
+def check_advice(decision: Decision, votes: Array | None, said: Said) -> Answer:
+    """Whether the experts say again what was recorded, to 1e-9.
+
+    One that slept then is not held to what it says now: it may have failed, or been late.
+    """
+    advice, now = decision.advice, said.predictions[:, decision.number]
+    if advice is None or now.shape != advice.shape:
+        return Differs(f"advice of {0 if advice is None else len(advice)} experts", f"a roster of {len(now)}")
+    slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
+    same = (np.abs(now - advice) <= CLOSE) | (np.isnan(now) & np.isnan(advice))
+    if (wrong := ~slept & ~same).any():
+        i = int(wrong.argmax())
+        return Differs(f"{_number(advice[i])} from {said.names[i]!r}", _number(now[i]))
+    if votes is not None and said.ballots is not None:
+        far = (np.abs(said.ballots - votes) > _VOTES).any(axis=1)
+        if (wrong := ~slept & far & ~_tied(said.predictions, votes)).any():
+            i = int(wrong.argmax())
+            return Differs(f"votes {_some(votes[i])} of {said.names[i]!r}", _some(said.ballots[i]))
+    if (slept & said.matters & ~np.isnan(now)).any():
+        return Untested("an expert slept in it that speaks now")
+    return None
+
+
+def _tied(predictions: Array, votes: Array) -> Any:
+    """Whether an expert's whole vote went to an arm that is as good as its best one."""
+    top = np.fmax.reduce(predictions, axis=1)
+    chosen = predictions[np.arange(len(votes)), votes.argmax(axis=1)]
+    return (votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE)
+
+
+def _sums_to_one(odds: Array) -> bool:
+    return bool((odds >= 0).all() and abs(odds.sum() - 1) <= CLOSE)
+
+
+def _some(values: Array) -> str:
+    """The first numbers, each to its last digit."""
+    more = ", …" if len(values) > 8 else ""
+    return "[" + ", ".join(_number(value) for value in values[:8]) + more + "]"
+
+
+def _number(value: Any) -> str:
+    return repr(float(value))

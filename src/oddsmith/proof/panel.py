@@ -1,0 +1,72 @@
+"""Panel: a policy's real experts, asked again in the contexts of old decisions."""
+
+import numpy as np
+
+from oddsmith.decision import Decision, Policy, State
+from oddsmith.experts.base import Experts
+from oddsmith.experts.guarded import Guarded
+from oddsmith.policies.judge import weighed
+from oddsmith.proof.checks import CLOSE, Said, check_advice, same_odds
+from oddsmith.proof.verdicts import Answer, Untested
+from oddsmith.proof.walking import Visit
+from oddsmith.storage.base import Erased
+
+__all__ = ["Panel"]
+
+
+class Panel:
+    """Asks with all the time there is: nobody is late; an expert that raises sleeps."""
+
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+        self._bank: Experts | None = None
+
+    def advice_answer(self, visit: Visit) -> Answer:
+        """Whether the experts say what was recorded."""
+        decision = visit.decision
+        if (untested := _unasked(visit)) is not None or decision is None or visit.folded is None:
+            return untested
+        if decision.advice is None:
+            return Untested("it has no advice")
+        try:
+            said = self._said(visit.folded.policy, visit.folded.state, decision)
+            if said is None:
+                return Untested("its policy records no advice")
+            return check_advice(decision, visit.evidence.votes, said)
+        except Exception as error:  # whatever the experts of others raise
+            return Untested(f"the experts cannot be asked: {type(error).__name__}")
+
+    def odds_answer(self, visit: Visit) -> Answer:
+        """Whether the policy, with its models, gives the recorded odds, to 1e-9."""
+        decision = visit.decision
+        if (untested := _unasked(visit)) is not None or decision is None or visit.folded is None:
+            return untested
+        try:
+            again = visit.folded.policy.odds(
+                visit.folded.state, decision.context, eligible=decision.eligible, step=decision.step
+            )
+        except Exception as error:
+            return Untested(f"the experts cannot be asked: {type(error).__name__}")
+        return same_odds(decision.propensities, again.propensities, CLOSE)
+
+    def _said(self, policy: Policy, state: State, decision: Decision) -> Said | None:
+        inner = weighed(policy)
+        if inner is None:
+            advice = policy.odds(state, decision.context, eligible=decision.eligible, step=decision.step).advice
+            names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
+            return None if advice is None else Said(names, advice, None, np.True_)
+        if policy is not self._policy or self._bank is None:
+            bank = inner.experts
+            self._policy, self._bank = policy, Guarded(bank.experts if isinstance(bank, Guarded) else bank)
+        answer = self._bank.advise(state.experts, decision.context, decision.eligible)
+        return Said(inner.experts.names, *answer, inner.prior > 0)
+
+
+def _unasked(visit: Visit) -> Untested | None:
+    """Why nobody can be asked."""
+    if visit.folded is None or visit.decision is None:
+        return Untested(visit.why or "the state it was made with is not known")
+    context = visit.decision.context
+    if context is None or isinstance(context, Erased):
+        return Untested("it has no context" if context is None else "its context was erased")
+    return None

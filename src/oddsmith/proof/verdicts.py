@@ -1,0 +1,100 @@
+"""What a proof says: for each level what followed, what did not, and what could not be checked."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+__all__ = ["Answer", "Differs", "Level", "Miss", "Untested", "Verdict"]
+
+_SHOWN = 5  # records named for each level
+
+
+class Differs(NamedTuple):
+    """What a record says, and what follows."""
+
+    recorded: str
+    follows: str
+
+
+class Untested(NamedTuple):
+    """Why a record could not be checked."""
+
+    why: str
+
+
+Answer: TypeAlias = Differs | Untested | None
+"""What a check says of a record; None: it follows."""
+
+
+class Miss(NamedTuple):
+    """A record that does not follow."""
+
+    level: str
+    id: str
+    position: int
+    recorded: str
+    follows: str
+
+    def __str__(self) -> str:
+        name = f" {self.id!r}" if self.id else ""
+        return f"{self.level}, position {self.position:,}{name}: recorded {self.recorded}; {self.follows} follows"
+
+
+@dataclass
+class Level:
+    """One level of a proof: how many records were checked, and how many of them followed.
+
+    `untested` counts, by reason, those that could not be checked; `misses` are the first that do not follow.
+
+    >>> odds = Level("odds")
+    >>> odds.take("a", 1, None), odds.take("b", 2, Differs("0.5", "0.6")), odds.take("c", 3, Untested("no votes"))
+    (None, None, None)
+    >>> odds.checked, odds.followed, dict(odds.untested)
+    (2, 1, {'no votes': 1})
+    """
+
+    name: str
+    checked: int = 0
+    followed: int = 0
+    untested: Counter[str] = field(default_factory=Counter)
+    misses: list[Miss] = field(default_factory=list)
+
+    def take(self, id: str, position: int, answer: Answer) -> None:
+        """Count what a check says of a record."""
+        if isinstance(answer, Untested):
+            self.untested[answer.why] += 1
+            return
+        self.checked += 1
+        if answer is None:
+            self.followed += 1
+        elif len(self.misses) < _SHOWN:
+            self.misses.append(Miss(self.name, id, position, *answer))
+
+
+class Verdict(NamedTuple):
+    """The levels of a proof over `events` events and `decisions` decisions of an experiment."""
+
+    experiment: str
+    events: int
+    decisions: int
+    levels: tuple[Level, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything that could be checked follows."""
+        return all(level.checked == level.followed for level in self.levels)
+
+    @property
+    def misses(self) -> tuple[Miss, ...]:
+        """The first records of each level that do not follow."""
+        return tuple(miss for level in self.levels for miss in level.misses)
+
+    def record(self) -> dict[str, Any]:
+        """The verdict as JSON."""
+        levels = {}
+        for level in self.levels:
+            said: dict[str, Any] = {"checked": level.checked, "followed": level.followed}
+            said |= {"untested": dict(level.untested), "misses": [miss._asdict() for miss in level.misses]}
+            levels[level.name] = said
+        counts = {"events": self.events, "decisions": self.decisions}
+        return {"experiment": self.experiment, "holds": self.holds, **counts, "levels": levels}

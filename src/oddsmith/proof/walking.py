@@ -1,0 +1,179 @@
+"""Every decision of a store with the state it was made with, the states in order: one fold forward over all events.
+
+A state is rewritten where a correction, or a reward after a default, reached back: then it is folded again from a state
+that was kept on the way. Snapshots of the store are not believed, but for the one before any event, if it has one.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Ints
+from oddsmith.decision import Decision, Policy
+from oddsmith.errors import OddsmithError
+from oddsmith.saving import unpack_part
+from oddsmith.storage.base import Evidence, Line, Reading, Rule, thinned
+from oddsmith.storage.folding import Change, Folded, refold
+
+__all__ = ["Ahead", "Follower", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
+
+UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+"""What reading a damaged record may raise."""
+
+_CHUNK = 500  # decisions in memory at a time
+_WINDOW = 2000  # positions looked ahead
+_APART = 1000  # positions between states that are kept
+
+
+class Visit(NamedTuple):
+    """A decision, and the state it says it was made with; `why` says what keeps either from being there."""
+
+    line: Line
+    decision: Decision | None
+    evidence: Evidence
+    folded: Folded | None
+    why: str = ""
+
+
+def walk(reading: Reading, start: Folded | None, change: Change | None, until: int) -> Iterator[Visit]:
+    """All decisions up to `until`, in the order of the states they were made with; without a start, no states."""
+    follower = None if start is None else Follower(Ahead(reading, until), start, change)
+    for chunk in _chunks(_ordered(reading, until)):
+        wanted = set(chunk)
+        lines = {line.position: line for line in reading.lines(min(chunk) - 1, max(chunk)) if line.position in wanted}
+        for position, (decision, evidence, why) in zip(chunk, read_decisions(reading, chunk), strict=True):
+            line = lines[position]
+            if follower is None or decision is None or not made_with(line):
+                yield Visit(line, decision, evidence, None, why)
+            else:
+                yield Visit(line, decision, evidence, *follower.at(line.seen or 0))
+
+
+def made_with(line: Line) -> bool:
+    """Whether a decision's line names a state that was there before it."""
+    return line.seen is not None and 0 <= line.seen < line.position
+
+
+def start_of(reading: Reading, policy: Policy) -> Folded:
+    """The state before any event: the one it was begun with, else the prior."""
+    if any(snapshot.position == 0 for snapshot in reading.snapshots()):
+        return Folded(unpack_part(reading.content(0), policy, "the snapshot at position 0"), 0, policy)
+    return Folded(policy.init(), 0, policy)
+
+
+def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Decision | None, Evidence, str]]:
+    """The decisions at these positions and their evidence; None, and why, for one that cannot be read."""
+    try:
+        read = zip(reading.decisions(positions), reading.evidence(positions), strict=True)
+        return [(decision, evidence, "") for decision, evidence in read]
+    except UNREADABLE as error:
+        if len(positions) == 1:
+            return [(None, Evidence(None, False), f"{type(error).__name__}: {error}")]
+        return [found for position in positions for found in read_decisions(reading, [position])]
+
+
+class Follower:
+    """The state at one position after the other, each at or after the last."""
+
+    def __init__(self, reading: "Ahead", start: Folded, change: Change | None) -> None:
+        self._reading, self._change = reading, change
+        self._now = start
+        self._kept = [_copied(start)]
+        self._broken = ""
+
+    def at(self, position: int) -> tuple[Folded | None, str]:
+        """The fold of all events up to a position; None, and why, from where it could not go on."""
+        if not self._broken and position > self._now.position:
+            try:
+                self._now = refold(self._reading, position, self._before, self._change)
+            except UNREADABLE as error:
+                self._broken = f"the fold stops before position {position}: {error}"
+            else:
+                self._keep()
+        return (None, self._broken) if self._broken else (self._now, "")
+
+    def _before(self, latest: int) -> Folded:
+        if self._now.position <= latest:
+            return self._now
+        return _copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
+
+    def _keep(self) -> None:
+        if self._now.position - self._kept[-1].position >= _APART:
+            self._kept.append(_copied(self._now))
+            stay = thinned([kept.position for kept in self._kept])
+            self._kept = [kept for kept in self._kept if kept.position in stay]
+
+
+class Ahead:
+    """What a fold reads, looked ahead some thousand positions at a time: the fold then asks position by position."""
+
+    def __init__(self, reading: Reading, head: int) -> None:
+        self._reading, self._head = reading, head
+        self._first = self._last = 0
+        self._lines: list[Line] = []
+        self._positions: list[int] = []
+        self._about: dict[str, list[Line]] = {}
+        self._decisions: dict[int, Decision] = {}
+
+    @property
+    def rule(self) -> Rule:
+        """How rewards of one decision make one."""
+        return self._reading.rule
+
+    def lines(self, after: int, until: int) -> Iterator[Line]:
+        """The lines with after < position <= until, in order."""
+        if until > self._last or after < self._first:
+            if until - after > _WINDOW:
+                return self._reading.lines(after, until)
+            self._look(after)
+        cut = slice(bisect_right(self._positions, after), bisect_right(self._positions, until))
+        return iter(self._lines[cut])
+
+    def history(self, ids: Sequence[str], until: int) -> list[Line]:
+        """All lines about these decisions up to `until`, in order."""
+        if until > self._last or any(id not in self._about for id in ids):
+            return self._reading.history(ids, until)
+        return sorted(line for id in ids for line in self._about[id] if line.position <= until)
+
+    def decisions(self, positions: Sequence[int]) -> list[Decision]:
+        """The decisions made at these positions, in the order asked for."""
+        if all(position in self._decisions for position in positions):
+            return [self._decisions[position] for position in positions]
+        return self._reading.decisions(positions)
+
+    def _look(self, after: int) -> None:
+        self._first, self._last = after, min(after + _WINDOW, self._head)
+        self._lines = list(self._reading.lines(self._first, self._last))
+        self._positions = [line.position for line in self._lines]
+        self._about = {line.id: [] for line in self._lines if not line.kind.startswith("expert")}
+        for line in self._reading.history(list(self._about), self._last):
+            self._about[line.id].append(line)
+        learnt = (told for told in self._about.values() if len(told) > 1)
+        made = [line.position for told in learnt for line in told if line.kind == "decision"]
+        self._decisions = {}
+        for chunk in _chunks(np.array(made, dtype=np.int64)):
+            try:
+                self._decisions |= dict(zip(chunk, self._reading.decisions(chunk), strict=True))
+            except UNREADABLE:  # one of them is damaged: whoever needs it will be told
+                continue
+
+
+def _ordered(reading: Reading, until: int) -> Ints:
+    """The positions of all decisions, by the state they were made with."""
+    made = (line for line in reading.lines(0, until) if line.kind == "decision")
+    pairs = ((line.position, line.seen if made_with(line) else 0) for line in made)
+    table: Ints = np.fromiter(pairs, dtype=np.dtype((np.int64, 2)))
+    ordered: Ints = table[np.lexsort((table[:, 0], table[:, 1])), 0]
+    return ordered
+
+
+def _chunks(positions: Ints) -> Iterator[list[int]]:
+    yield from (positions[first : first + _CHUNK].tolist() for first in range(0, len(positions), _CHUNK))
+
+
+def _copied(folded: Folded) -> Folded:
+    """A fold whose state nobody writes into."""
+    return folded._replace(state=deepcopy(folded.state)) if folded.policy.moves else folded

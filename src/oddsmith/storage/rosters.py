@@ -1,0 +1,25 @@
+"""What an expert's coming or going makes of policy and state: the change that folds are given."""
+
+from collections.abc import Mapping
+
+from oddsmith.decision import Policy, State
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.policies.judge import added, retired
+from oddsmith.storage.base import Line
+from oddsmith.storage.folding import Change
+
+__all__ = ["roster_change"]
+
+
+def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
+    """The change of a roster by its lines; `bench` are the experts that may join, by name. A judge needs none."""
+
+    def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
+        if line.kind == "expert retired":
+            return retired(policy, state, line.id)
+        if line.value is None or not 0 < line.value < 1:
+            raise InvalidInput(f"share of expert {line.id!r} must be between 0 and 1; got {line.value}")
+        return added(policy, state, line.id, line.value, None if bench is None else bench.get(line.id))
+
+    return change
