@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith import kernels
 from oddsmith.policies.judge import judge
 from oddsmith.proof import Level, Miss, Verdict, verify
 from oddsmith.proof.walking import start_of, walk
@@ -159,6 +160,25 @@ def test_experts_that_failed_then_are_not_held_to_what_they_say_now(tmp_path: Pa
         assert counts(verdict)["experts"] == (1, 1, {"an expert slept in it that speaks now": 1})
         bank.tired = True
         assert [miss.id for miss in verify(store, policy=mine).misses] == ["e"]
+
+
+def test_other_roundings_are_told_from_other_odds(tmp_path: Path) -> None:
+    """Numpy and compiled kernels differ in last bits: a verdict says so, and a tolerance lets it pass."""
+    before = kernels.choice()
+    try:
+        kernels.use("numpy")
+        service = lived(Served(tmp_path / "s", policy(), bench=BENCH), 150)
+        kernels.use("numba")
+        with service.store as store:
+            verdict = verify(store)
+            assert not verdict.holds
+            assert verdict.rounding
+            assert verify(store, tolerance=1e-12).holds
+            assert not verify(store, tolerance=1e-17).holds
+            with pytest.raises(od.InvalidInput, match="tolerance"):
+                verify(store, tolerance=0.1)
+    finally:
+        kernels.use(before)
 
 
 def test_a_verdict_is_json_and_says_what_it_found() -> None:

@@ -1,4 +1,4 @@
-"""`oddsmith COMMAND …`: errors are one line, and exit with 2; an answer that is refused exits with 3."""
+"""`oddsmith COMMAND …`: errors are one line, and exit with 2; an answer that is refused, or is no, exits with 3."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from oddsmith import __version__
-from oddsmith.cli import evaluate, fit, keys, lab, serve, theory
+from oddsmith.cli import evaluate, fit, keys, lab, proof, serve, theory
 from oddsmith.cli.words import Refused
 from oddsmith.errors import InvalidInput, OddsmithError
 
@@ -22,7 +22,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 if it went well, 2 with one line on standard error if not, 3 if every answer was refused.
+    """Run one command; 0 if it went well, 2 with one line on standard error if not, 3 if it is refused, or a no.
 
     >>> main(["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"])
     2
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit.add_commands(commands)
     serve.add_commands(commands)
     keys.add_commands(commands)
+    proof.add_commands(commands)
     code = 0
     try:
         parsed = parser.parse_args(arguments)

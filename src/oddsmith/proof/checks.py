@@ -1,6 +1,7 @@
 """The checks of single records: the draw, the odds, the experts."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], u
     return None
 
 
-def check_sleep(decision: Decision, votes: Array | None, log_weights: Array) -> Answer:
+def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> Answer:
     """Whether sleepers are recorded as sleepers are: no vote, no advice, and the weights of the fold beside them."""
     advice, recorded = decision.advice, decision.log_weights
     for what, values in (("advice", advice), ("votes", votes)):
@@ -53,29 +54,28 @@ def check_sleep(decision: Decision, votes: Array | None, log_weights: Array) -> 
     if recorded is None:
         if advice is not None and np.isnan(advice).any():
             return Differs("no log weights", "log weights, for somebody slept")
-    elif recorded.tobytes() != log_weights.tobytes():
-        return Differs(f"log weights {_some(recorded)}", _some(log_weights))
+    elif (by := _apart(recorded, log_weights)) > tolerance:
+        return Differs(f"log weights {_some(recorded)}", _some(log_weights), by)
     return None
 
 
-def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State) -> Answer:
-    """Whether recorded votes, weighed by the state, give the recorded odds to the last bit."""
+def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State, tolerance: float) -> Answer:
+    """Whether recorded votes, weighed by the state, give the recorded odds, to the last bit if the tolerance is 0."""
     votes = evidence.votes
-    if (wrong := check_sleep(decision, votes, state.log_weights)) is not None:
+    if (wrong := check_sleep(decision, votes, state.log_weights, tolerance)) is not None:
         return wrong
     if evidence.shadow:
         return Untested(INCUMBENT)
     if votes is None:
         return Untested("votes were not kept")
     said = judge.odds(state, Asked(votes, votes), eligible=decision.eligible, step=decision.step)
-    return same_odds(decision.propensities, said.propensities, 0.0)
+    return same_odds(decision.propensities, said.propensities, tolerance)
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> Answer:
     """Whether odds are the same, to the last bit or to a tolerance."""
-    if recorded.shape == follows.shape and (np.abs(recorded - follows) <= tolerance).all():
-        return None
-    return Differs(f"odds {_some(recorded)}", _some(follows))
+    by = _apart(recorded, follows)
+    return None if by <= tolerance else Differs(f"odds {_some(recorded)}", _some(follows), by)
 
 
 class Said(NamedTuple):
@@ -115,6 +115,16 @@ def _tied(predictions: Array, votes: Array) -> Any:
     top = np.fmax.reduce(predictions, axis=1)
     chosen = predictions[np.arange(len(votes)), votes.argmax(axis=1)]
     return (votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE)
+
+
+def _apart(recorded: Array, follows: Array) -> float:
+    """The largest difference, of numbers above 1 relative to them; inf where they cannot be compared."""
+    if recorded.shape != follows.shape:
+        return inf
+    with np.errstate(invalid="ignore"):
+        apart = np.where(recorded == follows, 0.0, np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows)))
+    largest = float(apart.max())
+    return largest if largest == largest else inf
 
 
 def _sums_to_one(odds: Array) -> bool:

@@ -2,18 +2,21 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 __all__ = ["Answer", "Differs", "Level", "Miss", "Untested", "Verdict"]
 
 _SHOWN = 5  # records named for each level
+_ROUNDING = 1e-9
 
 
 class Differs(NamedTuple):
-    """What a record says, and what follows."""
+    """What a record says, and what follows; for numbers, how far apart they are."""
 
     recorded: str
     follows: str
+    by: float = inf
 
 
 class Untested(NamedTuple):
@@ -44,7 +47,8 @@ class Miss(NamedTuple):
 class Level:
     """One level of a proof: how many records were checked, and how many of them followed.
 
-    `untested` counts, by reason, those that could not be checked; `misses` are the first that do not follow.
+    `untested` counts, by reason, those that could not be checked; `misses` are the first that do not follow; `worst` is
+    how far from what follows any of them is (inf where it is not a matter of numbers).
 
     >>> odds = Level("odds")
     >>> odds.take("a", 1, None), odds.take("b", 2, Differs("0.5", "0.6")), odds.take("c", 3, Untested("no votes"))
@@ -58,6 +62,7 @@ class Level:
     followed: int = 0
     untested: Counter[str] = field(default_factory=Counter)
     misses: list[Miss] = field(default_factory=list)
+    worst: float = 0.0
 
     def take(self, id: str, position: int, answer: Answer) -> None:
         """Count what a check says of a record."""
@@ -67,8 +72,10 @@ class Level:
         self.checked += 1
         if answer is None:
             self.followed += 1
-        elif len(self.misses) < _SHOWN:
-            self.misses.append(Miss(self.name, id, position, *answer))
+            return
+        self.worst = max(self.worst, answer.by)
+        if len(self.misses) < _SHOWN:
+            self.misses.append(Miss(self.name, id, position, answer.recorded, answer.follows))
 
 
 class Verdict(NamedTuple):
@@ -89,12 +96,27 @@ class Verdict(NamedTuple):
         """The first records of each level that do not follow."""
         return tuple(miss for level in self.levels for miss in level.misses)
 
+    @property
+    def rounding(self) -> bool:
+        """Whether all that does not follow differs by rounding alone, as from another build of the arithmetic."""
+        return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
+
     def record(self) -> dict[str, Any]:
         """The verdict as JSON."""
         levels = {}
         for level in self.levels:
             said: dict[str, Any] = {"checked": level.checked, "followed": level.followed}
-            said |= {"untested": dict(level.untested), "misses": [miss._asdict() for miss in level.misses]}
+            said |= {
+                "untested": dict(level.untested),
+                "misses": [miss._asdict() for miss in level.misses],
+                "worst": level.worst,
+            }
             levels[level.name] = said
         counts = {"events": self.events, "decisions": self.decisions}
-        return {"experiment": self.experiment, "holds": self.holds, **counts, "levels": levels}
+        return {
+            "experiment": self.experiment,
+            "holds": self.holds,
+            "rounding": self.rounding,
+            **counts,
+            "levels": levels,
+        }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from oddsmith.arrays import number
 from oddsmith.decision import Policy
 from oddsmith.errors import BadFile
 from oddsmith.experts.base import Experts
@@ -19,12 +20,19 @@ from oddsmith.uniforms import Uniforms
 __all__ = ["judge_of", "verify"]
 
 
-def verify(reading: Reading, *, policy: Policy | None = None, bench: Mapping[str, Experts] | None = None) -> Verdict:
+def verify(
+    reading: Reading,
+    *,
+    policy: Policy | None = None,
+    bench: Mapping[str, Experts] | None = None,
+    tolerance: float = 0.0,
+) -> Verdict:
     """Whether the events have no gap, and every decision follows, on three levels.
 
     1. The draw: the arm is the one that seed and id draw from the recorded odds.
     2. The odds: recorded votes, weighed by the fold of all events up to the recorded position, give the recorded odds
-       to the last bit. Needs no models: the store says how its policy weighs.
+       to the last bit. Needs no models: the store says how its policy weighs. Other builds of the arithmetic may round
+       in another way; for them there is a `tolerance`.
     3. The experts, where `policy` is given (and `bench`, the experts that joined): asked again in the recorded context,
        they say what was recorded, to 1e-9; those that learn are folded along. Odds whose votes were not kept are
        recomputed from them too.
@@ -32,6 +40,7 @@ def verify(reading: Reading, *, policy: Policy | None = None, bench: Mapping[str
     One pass forward for levels 1 and 2, one for level 3, in memory that does not grow with the store but for a few
     bytes for each decision. Progress is shown on a terminal.
     """
+    number("tolerance", tolerance, low=0, high=1e-6)
     head = reading.head()
     arbiter = judge_of(reading, policy)
     events, decisions = _events(reading, head)
@@ -42,7 +51,7 @@ def verify(reading: Reading, *, policy: Policy | None = None, bench: Mapping[str
     for visit in progress(walk(reading, start, roster_change(), head), decisions, "draws and odds"):
         _take(draw, visit, _draw_answer(visit, arms, uniform))
         if policy is None or not _needs_models(visit, arbiter):
-            _take(odds, visit, _odds_answer(visit, arbiter))
+            _take(odds, visit, _odds_answer(visit, arbiter, tolerance))
     if policy is None:
         return Verdict(_name(reading), head, decisions, (events, draw, odds))
     panel = Panel()
@@ -86,7 +95,7 @@ def _draw_answer(visit: Visit, arms: Sequence[str], uniform: Uniforms | None) ->
         return _damaged(error)
 
 
-def _odds_answer(visit: Visit, arbiter: Policy | None) -> Answer:
+def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> Answer:
     if (wrong := _stated(visit)) is not None:
         return wrong
     if visit.decision is None:
@@ -96,7 +105,7 @@ def _odds_answer(visit: Visit, arbiter: Policy | None) -> Answer:
     if visit.folded is None:
         return Untested(visit.why)
     try:
-        return check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state)
+        return check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state, tolerance)
     except UNREADABLE as error:
         return _damaged(error)
 

@@ -1,14 +1,17 @@
 """The file of a SQLiteStore: its lock against a second process, its connections, and whom it belongs to."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.meta import check_format, check_owner
 
-__all__ = ["Lock", "SYNCHRONOUS", "belong", "connect", "meta"]
+__all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "belong", "connect", "file_facts", "meta"]
 
 SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
@@ -38,6 +41,46 @@ class Lock:
     def release(self) -> None:
         """Give the right back; the lock's file stays, for removing it would race."""
         os.close(self._handle)
+
+
+class FileFacts(NamedTuple):
+    """A store's file: bytes of it, of its write-ahead log, and free on its disk; who writes; what is broken in it."""
+
+    size: int
+    log_size: int
+    free: int
+    holder: str | None
+    broken: str | None
+
+
+def file_facts(path: Path) -> FileFacts:
+    """What can be seen of a store's file from outside; every page of it is read."""
+    beside = path.with_name(path.name + "-wal")
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            (said,) = connection.execute("pragma integrity_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        said = str(error)
+    log_size = beside.stat().st_size if beside.exists() else 0
+    free = shutil.disk_usage(path.parent).free
+    return FileFacts(path.stat().st_size, log_size, free, _holder(path), None if said == "ok" else said)
+
+
+def _holder(path: Path) -> str | None:
+    """The process that has the store open for writing; None if there is none."""
+    import fcntl
+
+    beside = path.with_name(path.name + ".lock")
+    if not beside.exists():
+        return None
+    handle = os.open(beside, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return os.read(handle, 20).decode(errors="replace") or "unknown"
+    finally:
+        os.close(handle)
+    return None
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from oddsmith.decision import Decision
-from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.storage.base import Evidence, Kind, Line, Rule, Snapshot, Window
 from oddsmith.storage.rows import read_decision, read_evidence
 from oddsmith.storage.sqlite_files import connect, meta
@@ -31,12 +31,14 @@ class SQLiteReader:
         self._reading = connect(self.path, read_only=True)
         try:
             said = meta(self._reading, self.path)
-        except BaseException:
+            self._about: dict[str, Any] = json.loads(said["about"])
+        except BaseException as error:
             self._reading.close()
+            if isinstance(error, json.JSONDecodeError):
+                raise BadFile(f"{self.path} must say in JSON what it is about; {error}") from error
             raise
         self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
         self._fingerprint: str = said["fingerprint"]
-        self._about: dict[str, Any] = json.loads(said["about"])
         self._reader = threading.Lock()
 
     def __enter__(self) -> Self:

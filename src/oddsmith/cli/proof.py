@@ -1,0 +1,111 @@
+"""`oddsmith verify | export | doctor`: whether a store's decisions follow, the store as a log, and what ails it."""
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from oddsmith.cli.words import Refused, as_json, asking, check_file_place
+from oddsmith.policy_file import read_policy
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    """Add the three commands to a parser."""
+    proof = commands.add_parser("verify", help="whether every decision of a store follows from what it says")
+    _store(proof)
+    proof.add_argument("--models", type=Path, metavar="FILE", help="the policy file: ask the experts again, too")
+    proof.add_argument(
+        "--tolerance", type=float, default=0.0, help="of odds, where another machine made them (default 0)"
+    )
+    proof.add_argument("--json", action="store_true", help="print JSON for programs")
+    proof.set_defaults(run=_verify)
+    out = commands.add_parser("export", help="a store as a log, for evaluate, replay and fit")
+    _store(out)
+    out.add_argument("--out", type=Path, required=True, metavar="FILE", help="the log: .parquet or .dsjson")
+    out.add_argument("--with-context", action="store_true", help="leave out decisions whose context was erased")
+    out.add_argument("--json", action="store_true", help="print JSON for programs")
+    out.set_defaults(run=_export)
+    health = commands.add_parser("doctor", help="what is wrong with stores, and what to do")
+    health.add_argument("stores", nargs="+", metavar="STORE", help="the files of stores")
+    health.add_argument("--json", action="store_true", help="print JSON for programs")
+    health.set_defaults(run=_doctor)
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="the file of a store; it may be in use")
+    parser.add_argument("--experiment", metavar="NAME", help="the experiment it must be of")
+
+
+def _verify(asked: argparse.Namespace) -> str | Refused:
+    from oddsmith.proof.verifying import verify
+    from oddsmith.storage.opening import open_reader
+
+    settings: dict[str, Any] = {"tolerance": asked.tolerance}
+    if asked.models is not None:
+        file = read_policy(asked.models)
+        settings |= {"policy": file.policy, "bench": getattr(file, "bench", {})}
+    with closing(open_reader(asked.store, asked.experiment)) as reading, asking(str(asked.models)):
+        verdict = verify(reading, **settings)
+    text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
+    return text if verdict.holds else Refused(text)
+
+
+def _told(verdict: Any, *, models: bool) -> str:
+    from oddsmith.reports.page import Table
+
+    rows = tuple(
+        (level.name, f"{level.checked:,}", f"{level.followed:,}", f"{sum(level.untested.values()):,}")
+        for level in verdict.levels
+    )
+    parts = [f"{verdict.experiment or 'store'}: {verdict.events:,} events, {verdict.decisions:,} decisions"]
+    parts.append(str(Table(("level", "checked", "followed", "not checked"), rows)))
+    reasons = [
+        f"{level.name}, {n:,} not checked: {why}" for level in verdict.levels for why, n in level.untested.items()
+    ]
+    parts += ["\n".join(reasons)] if reasons else []
+    if verdict.holds:
+        parts.append("Everything that was checked follows.")
+    else:
+        parts.append("\n".join(["The first records that do not follow:", *map(str, verdict.misses)]))
+    if verdict.rounding:
+        parts.append(
+            "All of it is rounding, as by other kernels or another numpy than the service's: run this where it ran, "
+            "with ODDSMITH_KERNELS=numpy or numba, or with --tolerance 1e-9."
+        )
+    if not models:
+        parts.append("The experts were not asked again: --models FILE does so, with their policy file.")
+    return "\n\n".join(parts)
+
+
+def _export(asked: argparse.Namespace) -> str:
+    from oddsmith.proof.exporting import export
+    from oddsmith.storage.opening import open_reader
+
+    check_file_place(asked.out)
+    with closing(open_reader(asked.store, asked.experiment)) as reading:
+        found = export(reading, asked.out, contexts_only=asked.with_context)
+    if asked.json:
+        return as_json(found._asdict())
+    lines = [f"{found.rows:,} decisions, {found.rewarded:,} of them with a reward"]
+    lines += [f"{found.shadows:,} were an incumbent's, with its odds"] if found.shadows else []
+    lines += [f"{found.unshown:,} were deferred and never activated: left out"] if found.unshown else []
+    lines += [f"{found.erased:,} have no context any more (--with-context leaves them out)"] if found.erased else []
+    lines += [f"{found.without:,} whose context was erased: left out"] if found.without else []
+    return "\n".join([*lines, "", f"log: {asked.out}"])
+
+
+def _doctor(asked: argparse.Namespace) -> str | Refused:
+    from oddsmith.proof.doctor import doctor
+
+    findings = doctor(asked.stores)
+    if asked.json:
+        text = as_json([finding._asdict() for finding in findings])
+    else:
+        parts = []
+        for place in dict.fromkeys(asked.stores):
+            mine = [str(finding) for finding in findings if finding.place == place]
+            parts.append("\n".join([place, *mine]))
+        text = "\n\n".join(parts)
+    return Refused(text) if any(finding.level == "problem" for finding in findings) else text

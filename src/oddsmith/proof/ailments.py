@@ -1,0 +1,201 @@
+"""What can be wrong with a store: one small check for each trouble, in plain words, with what to do about it."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from oddsmith.proof.charts import RECENT, Chart
+from oddsmith.weights import posterior
+
+__all__ = ["AILMENTS", "Severity", "Symptom"]
+
+Severity: TypeAlias = Literal["ok", "notice", "problem"]
+
+_DAY = 86_400.0
+_MIB = 2**20
+_REPLAY = 14e-6  # seconds to fold an event
+
+
+class Symptom(NamedTuple):
+    """How bad, what is seen, and what to do; `advice` is empty where all is well."""
+
+    level: Severity
+    what: str
+    advice: str = ""
+
+
+def _unmatched(chart: Chart) -> Symptom:
+    n, total = chart.unmatched, chart.kinds["reward"]
+    if not n:
+        return Symptom("ok", f"every one of {total:,} rewards has its decision")
+    what = f"{n:,} of {total:,} rewards ({n / total:.1%}) are for decisions that never came"
+    advice = "Send rewards with the id that decide gave back, and look for clients of another experiment."
+    return Symptom("problem" if n >= 10 and n > 0.05 * total else "notice", what, advice)
+
+
+def _waiting(chart: Chart) -> Symptom:
+    window, n, total = chart.reading.about.get("window_s"), chart.overdue, chart.opened
+    if window is not None:
+        if not n:
+            return Symptom("ok", f"every reward window of {window:g} s was closed in time")
+        what = f"{n:,} of {total:,} reward windows of {window:g} s should have been closed, and are open"
+        return Symptom("problem", what, "Start the service: it writes the default rewards that are due.")
+    if n <= 0.5 * total:
+        return Symptom("ok", f"{n:,} of {total:,} decisions have had no reward for a day")
+    what = f"{n:,} of {total:,} decisions have had no reward for a day, and no window gives them a default"
+    advice = "Set window_s and default_reward in [service] if no news is bad news: else only good news is learnt from."
+    return Symptom("notice", what, advice)
+
+
+def _learning(chart: Chart) -> Symptom:
+    if len(chart.recent) == RECENT and chart.settled < chart.recent[0][0]:
+        what = f"no reward has been learnt from for the last {RECENT:,} decisions"
+        return Symptom("problem", what, "See whether rewards are sent, with the right ids, and read the service's log.")
+    if chart.folded is None:
+        return Symptom("notice", f"what was learnt cannot be told: {chart.why}", "Ask the service for /v1/posterior.")
+    return Symptom("ok", f"{chart.folded.state.learnt:,} rewards have been learnt from")
+
+
+def _frozen(chart: Chart) -> Symptom:
+    if chart.folded is None or len(chart.names) < 2:
+        return Symptom("ok", "there is no posterior over experts to freeze")
+    weight = posterior(chart.folded.state.log_weights)
+    leader = int(weight.argmax())
+    what = f"expert {chart.names[leader]!r} leads with weight {weight[leader]:.4g}"
+    if 1 - weight[leader] > 1e-9 or (chart.reading.about.get("judge") or {}).get("share", 0.0) > 0:
+        return Symptom("ok", what)
+    advice = "That is right if the world stays as it is; else set share above 0, so that others can come back."
+    return Symptom("notice", f"{what}: all others together have less than one in a thousand million", advice)
+
+
+def _exploring(chart: Chart) -> Symptom:
+    said = chart.reading.about.get("judge")
+    if said is None or said.get("gamma") != 0 or np.any(np.asarray(said.get("floors", 0.0)) > 0):
+        return Symptom("ok", "arms are explored, as far as the store says")
+    advice = "Set gamma above 0: without it the log cannot tell what other policies would be worth."
+    return Symptom("notice", "gamma is 0: nothing is explored", advice)
+
+
+def _odds(chart: Chart) -> Symptom:
+    drawn = [decision.propensity for _, decision in chart.recent]
+    least = min(drawn, default=1.0)
+    if least >= 1e-3:
+        return Symptom("ok", f"the least odds that an arm was drawn with are {least:.3g}, of the last {len(drawn):,}")
+    advice = "Raise gamma or floors: one such row weighs as much as a thousand others in an evaluation."
+    return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
+
+
+def _asleep(chart: Chart) -> Symptom:
+    known = [decision.advice for _, decision in chart.recent if decision.advice is not None]
+    width = max((len(advice) for advice in known), default=0)
+    names = chart.names or [f"expert {i}" for i in range(width)]
+    worst, share = "", 0.0
+    for i in range(width):
+        if chart.present is not None and not chart.present[i]:
+            continue  # retired
+        slept = [bool(np.isnan(advice[i])) for advice in known if len(advice) > i]
+        if np.mean(slept) > share:
+            worst, share = names[i], float(np.mean(slept))
+    if share <= 0.2:
+        return Symptom("ok", f"no expert slept in more than {share:.0%} of the last {len(known):,} decisions")
+    what = f"expert {worst!r} slept in {share:.0%} of the last {len(known):,} decisions"
+    advice = "See /v1/stats for what it raises, and whether budget_ms is too short for it; or retire it."
+    return Symptom("problem" if share == 1 else "notice", what, advice)
+
+
+def _rewards(chart: Chart) -> Symptom:
+    values = np.frombuffer(chart.rewards, dtype=np.float64) if chart.rewards else np.zeros(0)
+    if len(values) >= 100 and values.min() == values.max():
+        advice = "Nothing can be learnt from rewards that never differ: see what is sent, and [reward] low and high."
+        return Symptom("problem", f"all {len(values):,} rewards are {values[0]:g} (of 0 to 1)", advice)
+    before, last = values[:-500], values[-500:]
+    if len(before) >= 500:
+        error = np.sqrt(before.var() / len(before) + last.var() / len(last))
+        if abs(last.mean() - before.mean()) > 6 * error > 0:
+            what = f"the last 500 rewards are {last.mean():.3g} on average, those before {before.mean():.3g}"
+            return Symptom("notice", what, "See whether the way rewards are measured has changed, or the world has.")
+    mean = f", {values.mean():.3g} on average" if len(values) else ""
+    return Symptom("ok", f"{len(values):,} rewards{mean}, nothing out of the ordinary")
+
+
+def _refused(chart: Chart) -> Symptom:
+    n = 0 if chart.folded is None else len(chart.folded.refused)
+    if not n:
+        return Symptom("ok", "no reward was refused by the policy")
+    advice = "Keep predictions away from 0 and 1 (clip), so that no reward is impossible for all experts."
+    return Symptom("problem", f"{n:,} rewards were passed over: the policy would not take them", advice)
+
+
+def _corrections(chart: Chart) -> Symptom:
+    n, rewards = chart.kinds["correction"], chart.kinds["reward"] + chart.kinds["default"]
+    if n < 10 or n <= 0.01 * rewards:
+        return Symptom("ok", f"{n:,} corrections of {rewards:,} rewards")
+    advice = "Each one folds again what came after it: send rewards when they are final, or use a window."
+    return Symptom("notice", f"{n:,} corrections of {rewards:,} rewards ({n / rewards:.1%}) are many", advice)
+
+
+def _clock(chart: Chart) -> Symptom:
+    if chart.future:
+        advice = "Set the clock of the machine that serves: windows and erasing go by it."
+        return Symptom("problem", f"{chart.future:,} events are from the future", advice)
+    if chart.backwards:
+        what = f"time went back at {chart.backwards:,} positions, first at {chart.first_backwards:,}"
+        return Symptom("notice", what, "Keep the clocks of the machines in step (NTP): windows go by them.")
+    if chart.silence > _DAY:
+        what = f"nothing happened for {chart.silence / _DAY:.1f} days before position {chart.silence_at:,}"
+        return Symptom("notice", what, "If that was no holiday, see what was down then.")
+    return Symptom("ok", "times go forward, without long silence")
+
+
+def _snapshots(chart: Chart) -> Symptom:
+    n = chart.since_snapshot
+    if n <= 200_000:
+        return Symptom("ok", f"a restart would read {n:,} events")
+    what = f"the last snapshot is {n:,} events old: a restart would take about {n * _REPLAY:.0f} s or more"
+    return Symptom("notice", what, "See whether the service can write snapshots, and snapshot_every.")
+
+
+def _file(chart: Chart) -> Symptom:
+    if chart.file is None:
+        return Symptom("ok", "the store is no file")
+    if chart.file.broken is not None:
+        advice = "Stop the service, keep a copy of the file as it is, and go back to the last good one."
+        return Symptom("problem", f"the file is damaged: {chart.file.broken:.120}", advice)
+    return Symptom("ok", f"the file is sound, {chart.file.size / _MIB:,.1f} MiB")
+
+
+def _disk(chart: Chart) -> Symptom:
+    if chart.file is None:
+        return Symptom("ok", "the store is no file")
+    size, log, free = chart.file.size, chart.file.log_size, chart.file.free
+    if free < 256 * _MIB or free < log:
+        return Symptom("problem", f"the disk has {free / _MIB:,.0f} MiB left", "Make room: a full disk refuses events.")
+    if log > 64 * _MIB and log > 0.5 * size:
+        what = f"the write-ahead log has {log / _MIB:,.0f} MiB, the store {size / _MIB:,.0f} MiB"
+        return Symptom("notice", what, "Some program has been reading for long: end it, and the log is emptied.")
+    return Symptom("ok", f"the disk has {free / _MIB:,.0f} MiB left")
+
+
+def _lock(chart: Chart) -> Symptom:
+    holder = None if chart.file is None else chart.file.holder
+    return Symptom("ok", "no process writes to it" if holder is None else f"process {holder} writes to it")
+
+
+AILMENTS: dict[str, Callable[[Chart], Symptom]] = {
+    "file": _file,
+    "disk": _disk,
+    "lock": _lock,
+    "clock": _clock,
+    "snapshots": _snapshots,
+    "unmatched": _unmatched,
+    "waiting": _waiting,
+    "learning": _learning,
+    "frozen": _frozen,
+    "exploring": _exploring,
+    "odds": _odds,
+    "asleep": _asleep,
+    "rewards": _rewards,
+    "refused": _refused,
+    "corrections": _corrections,
+}

@@ -1,0 +1,137 @@
+"""Chart: what a doctor needs to know of a store, from one reading of its lines and one fold."""
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision
+from oddsmith.policies.judge import weighed
+from oddsmith.progress import progress
+from oddsmith.proof.verifying import judge_of
+from oddsmith.proof.walking import UNREADABLE, read_decisions, start_of
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Line, Reading
+from oddsmith.storage.folding import Folded, settle, with_decisions
+from oddsmith.storage.rosters import roster_change
+from oddsmith.storage.sqlite_files import FileFacts, file_facts
+
+__all__ = ["Chart", "RECENT", "chart_of"]
+
+RECENT = 1000  # decisions that "the last ones" are
+_DAY, _GRACE = 86_400.0, 60.0
+_WINDOWS = 5000  # reward windows looked at in one go
+
+
+@dataclass
+class Chart:
+    """What was seen. Times are in seconds; where there is no judge or the fold failed, `folded` is None, and `why`."""
+
+    reading: Reading
+    now: float
+    head: int
+    kinds: Counter[str] = field(default_factory=Counter)
+    unmatched: int = 0
+    overdue: int = 0
+    opened: int = 0
+    settled: int = 0
+    backwards: int = 0
+    first_backwards: int = 0
+    future: int = 0
+    silence: float = 0.0
+    silence_at: int = 0
+    last_time: float = float("-inf")
+    rewards: "array[float]" = field(default_factory=lambda: array("d"))
+    recent: "list[tuple[int, Decision]]" = field(default_factory=list)
+    folded: Folded | None = None
+    why: str = ""
+    file: FileFacts | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The experts, where they are known."""
+        inner = None if self.folded is None else weighed(self.folded.policy)
+        return [] if inner is None else list(inner.experts.names)
+
+    @property
+    def present(self) -> Array | None:
+        """Which experts are not retired (N,), where it is known."""
+        inner = None if self.folded is None else weighed(self.folded.policy)
+        return None if inner is None else inner.prior > 0
+
+    @property
+    def since_snapshot(self) -> int:
+        """How many events a restart would read."""
+        kept = self.reading.snapshots()
+        return self.head - (kept[-1].position if kept else 0)
+
+
+def chart_of(reading: Reading, place: str, now: float) -> Chart:
+    """The chart of a store at a place."""
+    chart = Chart(reading, now, reading.head())
+    items, made = _read_lines(chart)
+    chart.recent = [
+        (position, decision)
+        for position, (decision, *_) in zip(made, read_decisions(reading, made), strict=True)
+        if decision is not None
+    ]
+    _read_windows(chart)
+    arbiter = judge_of(reading)
+    if arbiter is None:
+        chart.why = "the store does not say how its policy weighs votes"
+    else:
+        steps = progress(with_decisions(reading, items), len(items), "folding")
+        try:
+            chart.folded = settle(start_of(reading, arbiter), steps, chart.head, roster_change())
+        except UNREADABLE as error:
+            chart.why = f"the events cannot be folded: {error}"
+    if Path(place).is_file():
+        chart.file = file_facts(Path(place))
+    return chart
+
+
+def _read_lines(chart: Chart) -> tuple[list[Account | Line], list[int]]:
+    """What is to be folded, and the positions of the last decisions."""
+    accounts: dict[str, Account] = {}
+    items: list[Account | Line] = []
+    made = array("q")
+    for line in progress(chart.reading.lines(0, chart.head), chart.head, "reading"):
+        chart.kinds[line.kind] += 1
+        _look_at_clock(chart, line)
+        if line.kind.startswith("expert"):
+            items.append(line)
+            continue
+        if line.kind == "decision":
+            made.append(line.position)
+        elif line.kind == "reward" and line.value is not None:
+            chart.rewards.append(line.value)
+        account = accounts.setdefault(line.id, Account(chart.reading.rule))
+        if account.take(line):
+            items.append(account)
+            chart.settled = line.position
+    chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
+    return items, made[-RECENT:].tolist()
+
+
+def _look_at_clock(chart: Chart, line: Line) -> None:
+    if line.time < chart.last_time - 1:
+        chart.backwards += 1
+        chart.first_backwards = chart.first_backwards or line.position
+    elif np.isfinite(chart.last_time) and line.time - chart.last_time > chart.silence:
+        chart.silence, chart.silence_at = line.time - chart.last_time, line.position
+    chart.last_time = line.time
+    chart.future += line.time > chart.now + _GRACE
+
+
+def _read_windows(chart: Chart) -> None:
+    """How many reward windows were opened, and how many are open that should be closed: by then, or after a day."""
+    window, after = chart.reading.about.get("window_s"), 0
+    patience = _DAY if window is None else window + _GRACE
+    while after < chart.head and (found := chart.reading.windows(after, _WINDOWS)):
+        after = found[-1].position
+        late = [one for one in found if not one.closed and one.time + patience < chart.now]
+        chart.opened += len(found)
+        chart.overdue += len(late)

@@ -1,0 +1,173 @@
+"""export: a store as a log, batch by batch, for whoever evaluates, replays or fits."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision
+from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.logs.reading import write_log
+from oddsmith.logs.table import Log
+from oddsmith.progress import progress
+from oddsmith.proof.verifying import judge_of
+from oddsmith.proof.walking import Visit, start_of, walk
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Erased, Reading
+from oddsmith.storage.rosters import roster_change
+
+__all__ = ["Exported", "export", "log_batches_of"]
+
+_ROWS = 5000
+
+
+class Exported(NamedTuple):
+    """What went into a log: rows, and how many of them have a reward, an incumbent's odds, no context any more.
+
+    `unshown` decisions were deferred and never activated: they are left out, as are those `without` a context where
+    only others were asked for.
+    """
+
+    rows: int = 0
+    rewarded: int = 0
+    shadows: int = 0
+    erased: int = 0
+    unshown: int = 0
+    without: int = 0
+
+    def __add__(self, other: Any) -> "Exported":
+        return Exported(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -> Exported:
+    """Write the store's decisions as a log, by the suffix of `path`: Parquet, or dsjson.
+
+    Rewards are what the decisions count with, as of the last event; NaN where they do not count yet. The odds of an
+    incumbent are its own. Advice has a column for every expert of the roster; one that joined later sleeps in what was
+    decided before, under the weights of that time. With `contexts_only`, decisions whose context was erased are left
+    out. Rows are in the order of the states they were made with.
+    """
+    total = Exported()
+
+    def logs() -> Iterator[Log]:
+        nonlocal total
+        for log, counted in log_batches_of(reading, contexts_only=contexts_only):
+            total += counted
+            if log is not None:
+                yield log
+        if not total.rows:
+            raise InvalidInput(f"a store must have decisions to export; of {sum(total)} none is left")
+
+    write_log(logs(), path)
+    return total
+
+
+def log_batches_of(reading: Reading, *, contexts_only: bool = False) -> Iterator[tuple[Log | None, Exported]]:
+    """The store's decisions as logs of some thousand rows, and what is in each; None for a log without rows."""
+    head = reading.head()
+    joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]
+    start, width = None, None
+    if joined:
+        arbiter = judge_of(reading)
+        if arbiter is None:
+            raise InvalidInput("a store whose experts changed must say how its policy weighs votes; this one does not")
+        start, width = start_of(reading, arbiter), len({*reading.about["judge"]["experts"], *joined})
+    visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
+    while batch := list(islice(visits, _ROWS)):
+        yield _log_of(reading, batch, head, width, contexts_only)
+
+
+def _log_of(
+    reading: Reading, visits: Sequence[Visit], head: int, width: int | None, contexts_only: bool
+) -> tuple[Log | None, Exported]:
+    accounts = {visit.line.id: Account(reading.rule) for visit in visits}
+    for line in reading.history(list(accounts), head):
+        accounts[line.id].take(line)
+    shown = [visit for visit in visits if accounts[visit.line.id].shown or not visit.line.deferred]
+    kept = [visit for visit in shown if not contexts_only or not isinstance(_decision(visit).context, Erased)]
+    decisions = [_decision(visit) for visit in kept]
+    settled = [accounts[visit.line.id] for visit in kept]
+    rewards = np.array([account.value if account.settled else np.nan for account in settled], dtype=np.float64)
+    counted = Exported(
+        rows=len(kept),
+        rewarded=int(np.count_nonzero(~np.isnan(rewards))),
+        shadows=sum(visit.evidence.shadow for visit in kept),
+        erased=sum(isinstance(decision.context, Erased) for decision in decisions),
+        unshown=len(visits) - len(shown),
+        without=len(shown) - len(kept),
+    )
+    if not kept:
+        return None, counted
+    columns: Any = _columns(decisions, [_spread(visit, width) for visit in kept])
+    log = Log(
+        reward=rewards,
+        decision_id=[visit.line.id for visit in kept],
+        time=(np.array([visit.line.time for visit in kept]) * 1e6).astype("datetime64[us]"),
+        fingerprint=[reading.fingerprint] * len(kept),
+        arms=reading.about.get("arms"),
+        **columns,
+    )
+    return log, counted
+
+
+def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None, ...]]) -> dict[str, Any]:
+    """The columns of decisions: always the same, whatever some of them lack."""
+    odds = [decision.propensities for decision in decisions]
+    masks = [
+        np.ones(len(p), np.bool_) if d.eligible is None else d.eligible for d, p in zip(decisions, odds, strict=True)
+    ]
+    columns: dict[str, Any] = {
+        "arm": [decision.number for decision in decisions],
+        "propensities": np.array(odds),
+        "eligible": np.array(masks),
+        "context": [_plain(decision.context) for decision in decisions],
+    }
+    if all(decision.step is not None for decision in decisions):
+        columns["step"] = [decision.step for decision in decisions]
+    for name, values in zip(("advice", "bonus", "log_weights"), zip(*learnt, strict=True), strict=False):
+        if any(value is not None for value in values):
+            columns[name] = np.array(values)
+    return columns
+
+
+def _spread(visit: Visit, width: int | None) -> tuple[Array | None, Array | None, Array | None]:
+    """Advice, bonus and log weights over the roster at the end; log weights are NaN where nobody slept."""
+    decision = _decision(visit)
+    advice, bonus, log_weights = decision.advice, decision.bonus, decision.log_weights
+    if advice is None:
+        return None, None, None
+    missing = 0 if width is None else width - len(advice)
+    if log_weights is None:
+        log_weights = _drawn_with(visit) if missing else np.full(len(advice), np.nan)
+    if missing:
+        advice, log_weights = _padded(advice, missing, np.nan), _padded(log_weights, missing, -np.inf)
+        bonus = None if bonus is None else _padded(bonus, missing, np.nan)
+    return advice, bonus, log_weights
+
+
+def _drawn_with(visit: Visit) -> Array:
+    """The log weights of the state it was made with."""
+    if visit.folded is None:
+        raise BadFile(f"decision {visit.line.id!r} must have a state it was made with; {visit.why or visit.line.seen}")
+    log_weights: Array = visit.folded.state.log_weights
+    return log_weights
+
+
+def _padded(values: Array, missing: int, value: float) -> Array:
+    return np.append(values, np.full(missing, value))
+
+
+def _decision(visit: Visit) -> Decision:
+    if visit.decision is None:
+        raise BadFile(f"decision {visit.line.id!r} at position {visit.line.position} cannot be read; {visit.why}")
+    return visit.decision
+
+
+def _plain(context: Any) -> Any:
+    """A context as JSON has it, so that all batches are alike; None for one that was erased."""
+    if isinstance(context, Erased):
+        return None
+    return context.tolist() if isinstance(context, np.ndarray) else context
