@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith import kernels
 from oddsmith.policies.judge import judge
-from oddsmith.proof import Level, Miss, Verdict, verify
+from oddsmith.proof import Level, Miss, Verdict, verify, walking
 from oddsmith.proof.walking import start_of, walk
 from oddsmith.saving import FORMAT, pack
 from oddsmith.storage import Correction, Line, Snapshot, SQLiteStore, open_reader, roster_change
@@ -59,14 +59,16 @@ def test_what_was_served_follows(tmp_path: Path, kind: str, rule: Rule) -> None:
     assert [level.name for level in verify(open_reader(str(tmp_path / "s"))).levels] == ["events", "draw", "odds"]
 
 
-def test_every_state_is_the_fold_by_its_definition(tmp_path: Path) -> None:
-    """Against the fold written down in the tests of storage, event by event; corrections rewrite what was learnt."""
+@pytest.mark.parametrize("sizes", [{}, {"_WINDOW": 7, "_BEHIND": 11, "_APART": 4, "_DENSE": 2, "_CHUNK": 5}])
+def test_every_state_is_the_fold_by_its_definition(tmp_path: Path, monkeypatch: Any, sizes: dict[str, int]) -> None:
+    """Against the fold written down in the tests of storage; corrections rewrite what was learnt, near and far back."""
+    for name, size in sizes.items():
+        monkeypatch.setattr(walking, name, size)
     mine = policy(share=0.05)
     with lived(Served(tmp_path / "s", mine), 150, rosters=False).store as store:
         alone: Any = judge(mine)
         events = stored(store)
-        rewritten = [position for position, event in events if isinstance(event, Correction)]
-        assert len(rewritten) > 3
+        assert sum(isinstance(event, Correction) for _, event in events) > 3
         seen = -1
         for visit in walk(store, start_of(store, alone), None, store.head()):
             assert visit.folded is not None

@@ -5,7 +5,7 @@ that was kept on the way. Snapshots of the store are not believed, but for the o
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -25,7 +25,9 @@ UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, Attrib
 
 _CHUNK = 500  # decisions in memory at a time
 _WINDOW = 2000  # positions looked ahead
-_APART = 1000  # positions between states that are kept
+_BEHIND = 10_000  # lines kept behind, at least: what is folded again is mostly young
+_APART = 100  # positions between states that are kept
+_DENSE = 100  # youngest states that all stay, where they are small
 
 
 class Visit(NamedTuple):
@@ -101,20 +103,21 @@ class Follower:
         return _copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
 
     def _keep(self) -> None:
-        if self._now.position - self._kept[-1].position >= _APART:
+        apart = _APART * (_DENSE if self._now.policy.moves else 1)
+        if self._now.position - self._kept[-1].position >= apart:
             self._kept.append(_copied(self._now))
-            stay = thinned([kept.position for kept in self._kept])
+            positions = [kept.position for kept in self._kept]
+            stay = thinned(positions) | set([] if self._now.policy.moves else positions[-_DENSE:])
             self._kept = [kept for kept in self._kept if kept.position in stay]
 
 
 class Ahead:
-    """What a fold reads, looked ahead some thousand positions at a time: the fold then asks position by position."""
+    """What a fold reads, some thousand positions ahead and behind: the fold then asks for a few of them at a time."""
 
     def __init__(self, reading: Reading, head: int) -> None:
         self._reading, self._head = reading, head
         self._first = self._last = 0
         self._lines: list[Line] = []
-        self._positions: list[int] = []
         self._about: dict[str, list[Line]] = {}
         self._decisions: dict[int, Decision] = {}
 
@@ -125,12 +128,12 @@ class Ahead:
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""
-        if until > self._last or after < self._first:
-            if until - after > _WINDOW:
-                return self._reading.lines(after, until)
-            self._look(after)
-        cut = slice(bisect_right(self._positions, after), bisect_right(self._positions, until))
-        return iter(self._lines[cut])
+        while until > self._last:
+            self._look_ahead()
+        if after < self._first:
+            return self._reading.lines(after, until)
+        first, last = (bisect_right(self._lines, position, key=_position) for position in (after, until))
+        return iter(self._lines[first:last])
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
         """All lines about these decisions up to `until`, in order."""
@@ -144,21 +147,42 @@ class Ahead:
             return [self._decisions[position] for position in positions]
         return self._reading.decisions(positions)
 
-    def _look(self, after: int) -> None:
-        self._first, self._last = after, min(after + _WINDOW, self._head)
-        self._lines = list(self._reading.lines(self._first, self._last))
-        self._positions = [line.position for line in self._lines]
-        self._about = {line.id: [] for line in self._lines if not line.kind.startswith("expert")}
-        for line in self._reading.history(list(self._about), self._last):
-            self._about[line.id].append(line)
-        learnt = (told for told in self._about.values() if len(told) > 1)
-        made = [line.position for told in learnt for line in told if line.kind == "decision"]
-        self._decisions = {}
-        for chunk in _chunks(np.array(made, dtype=np.int64)):
+    def _look_ahead(self) -> None:
+        until = min(self._last + _WINDOW, self._head)
+        new = list(self._reading.lines(self._last, until))
+        self._lines += new
+        self._last = until
+        told: dict[str, list[Line]] = {line.id: [] for line in new if not line.kind.startswith("expert")}
+        for line in self._reading.history(list(told), until):
+            told[line.id].append(line)
+        self._about |= told
+        learnt = _made_in([lines for lines in told.values() if len(lines) > 1])
+        self._read([position for position in learnt if position not in self._decisions])
+        if len(self._lines) > 2 * _BEHIND:
+            self._forget()
+
+    def _read(self, positions: list[int]) -> None:
+        for chunk in _chunks(np.array(positions, dtype=np.int64)):
             try:
-                self._decisions |= dict(zip(chunk, self._reading.decisions(chunk), strict=True))
+                self._decisions |= zip(chunk, self._reading.decisions(chunk), strict=True)
             except UNREADABLE:  # one of them is damaged: whoever needs it will be told
                 continue
+
+    def _forget(self) -> None:
+        self._first = self._lines[-_BEHIND - 1].position
+        self._lines = self._lines[-_BEHIND:]
+        self._about = {line.id: self._about[line.id] for line in self._lines if not line.kind.startswith("expert")}
+        kept = _made_in(self._about.values())
+        self._decisions = {position: self._decisions[position] for position in kept if position in self._decisions}
+
+
+def _position(line: Line) -> int:
+    return line.position
+
+
+def _made_in(told: Iterable[list[Line]]) -> list[int]:
+    """The positions of the decisions among lines about decisions."""
+    return [line.position for lines in told for line in lines if line.kind == "decision"]
 
 
 def _ordered(reading: Reading, until: int) -> Ints:

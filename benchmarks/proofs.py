@@ -1,0 +1,89 @@
+"""Decisions per second that are verified and exported: 64 experts, 8 arms, states that follow after every 20 decisions.
+
+python -m benchmarks.proofs [--decisions 50000] [--late 0.01]
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import oddsmith as od
+from oddsmith.experts.answered import Answer
+from oddsmith.policies.judge import judge, written
+from oddsmith.proof import export, verify
+from oddsmith.storage import DecisionMade, DefaultReward, Event, Reward, SQLiteStore, advance, open_reader, restore
+from oddsmith.weights import greedy
+
+__all__ = ["main"]
+
+EXPERTS, ARMS, GROUP, SEED = 64, 8, 20, 3
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--decisions", type=int, default=50_000)
+    parser.add_argument("--late", type=float, default=0.0, help="share of rewards that come after their default")
+    asked = parser.parse_args()
+    with TemporaryDirectory(dir=".") as folder:
+        place = Path(folder) / "events.sqlite"
+        _serve(place, asked.decisions, asked.late)
+        reading = open_reader(str(place))
+        _measured("verified", asked.decisions, lambda: verify(reading).holds)
+        _measured("exported", asked.decisions, lambda: export(reading, place.with_suffix(".parquet")).rows)
+        reading.close()
+
+
+def _serve(place: Path, decisions: int, late: float) -> None:
+    """Decisions and rewards as a service would write them: votes, positions, and states that follow."""
+    policy = od.GeneralizedThompsonSampling(od.GivenExperts([f"e{i}" for i in range(EXPERTS)]), gamma=0.05)
+    arms, weigher, uniforms = [f"arm {i}" for i in range(ARMS)], judge(policy), od.Uniforms(SEED)
+    rng = np.random.default_rng(1)
+    answers = [Answer(said, greedy(said)) for said in rng.uniform(0.05, 0.95, (200, EXPERTS, ARMS))]
+    about: dict[str, Any] = {"experiment": "proofs", "seed": SEED, "arms": arms, "judge": written(policy)}
+    with SQLiteStore(place, policy, about=about) as store:
+        folded = restore(store, policy)
+        for first in range(0, decisions, GROUP):
+            events: list[Event] = []
+            for i in range(first, first + GROUP):
+                answer = answers[int(rng.integers(200))]
+                odds = weigher.odds(folded.state, answer, step=i + 1)  # type: ignore[union-attr]
+                decision = od.draw(odds, [0.1, 0.2, 0.3], uniforms(f"d{i}"), step=i + 1)
+                decision = decision._replace(arm=arms[decision.arm], index=decision.arm)
+                events.append(DecisionMade(f"d{i}", decision, folded.position, float(first), votes=answer.ballots))
+            for i in range(max(0, first - GROUP), first):
+                events.append(
+                    DefaultReward(f"d{i}", 0.0, float(first)) if _is_late(i, late) else _reward(i, rng, first)
+                )
+            events += [
+                _reward(i, rng, first) for i in range(first - 50 * GROUP, first - 49 * GROUP) if _is_late(i, late)
+            ]
+            store.append(events).result()
+            folded = advance(store, policy, folded)
+        print(f"{decisions:,} decisions, {store.head():,} events")
+
+
+def _is_late(i: int, late: float) -> bool:
+    return i >= 0 and od.Uniforms(0)(i) < late
+
+
+def _reward(i: int, rng: np.random.Generator, time: int) -> Reward:
+    return Reward(f"d{i}", float(rng.integers(2)), float(time))
+
+
+def _measured(what: str, decisions: int, work: Callable[[], object]) -> None:
+    start, busy = time.monotonic(), time.process_time()
+    answer = work()
+    taken, used = time.monotonic() - start, time.process_time() - busy
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{what} ({answer}): {taken:.1f} s, {decisions / used:,.0f} decisions per second of CPU, {memory:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
