@@ -22,7 +22,7 @@ from oddsmith.weights import greedy
 
 __all__ = ["main"]
 
-EXPERTS, ARMS, GROUP, SEED = 64, 8, 20, 3
+EXPERTS, ARMS, CONTEXTS, GROUP, SEED = 64, 8, 200, 20, 3
 
 
 def main() -> None:
@@ -36,25 +36,35 @@ def main() -> None:
         _serve(place, asked.decisions, asked.late)
         reading = open_reader(str(place))
         _measured("verified", asked.decisions, lambda: verify(reading).holds)
+        _measured("verified with experts", asked.decisions, lambda: verify(reading, policy=_policy()).holds)
         _measured("exported", asked.decisions, lambda: export(reading, place.with_suffix(".parquet")).rows)
         reading.close()
 
 
+def _table() -> Any:
+    return np.random.default_rng(0).uniform(0.05, 0.95, (CONTEXTS, EXPERTS, ARMS))
+
+
+def _policy() -> od.GeneralizedThompsonSampling:
+    return od.GeneralizedThompsonSampling(od.TableExperts(_table()), gamma=0.05)
+
+
 def _serve(place: Path, decisions: int, late: float) -> None:
     """Decisions and rewards as a service would write them: votes, positions, and states that follow."""
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts([f"e{i}" for i in range(EXPERTS)]), gamma=0.05)
+    policy = _policy()
     arms, weigher, uniforms = [f"arm {i}" for i in range(ARMS)], judge(policy), od.Uniforms(SEED)
     rng = np.random.default_rng(1)
-    answers = [Answer(said, greedy(said)) for said in rng.uniform(0.05, 0.95, (200, EXPERTS, ARMS))]
+    answers = [Answer(said, greedy(said)) for said in _table()]
     about: dict[str, Any] = {"experiment": "proofs", "seed": SEED, "arms": arms, "judge": written(policy)}
     with SQLiteStore(place, policy, about=about) as store:
         folded = restore(store, policy)
         for first in range(0, decisions, GROUP):
             events: list[Event] = []
             for i in range(first, first + GROUP):
-                answer = answers[int(rng.integers(200))]
+                context = int(rng.integers(CONTEXTS))
+                answer = answers[context]
                 odds = weigher.odds(folded.state, answer, step=i + 1)  # type: ignore[union-attr]
-                decision = od.draw(odds, [0.1, 0.2, 0.3], uniforms(f"d{i}"), step=i + 1)
+                decision = od.draw(odds, context, uniforms(f"d{i}"), step=i + 1)
                 decision = decision._replace(arm=arms[decision.arm], index=decision.arm)
                 events.append(DecisionMade(f"d{i}", decision, folded.position, float(first), votes=answer.ballots))
             for i in range(max(0, first - GROUP), first):

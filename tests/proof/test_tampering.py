@@ -193,14 +193,18 @@ def dropped(connection: sqlite3.Connection) -> Any:
     return {"events": position - 1, "odds": position}
 
 
-def renumbered(connection: sqlite3.Connection) -> Any:
-    """An event dropped, and all that follow moved up, so that there is no gap."""
-    position, _ = chosen(connection, 12, "reward")
-    connection.execute("delete from events where position = ?", (position,))
+def take_out(connection: sqlite3.Connection, position: int) -> None:
     for table in ("events", "decisions", "contexts"):
+        connection.execute(f"delete from {table} where position = ?", (position,))
         connection.execute(f"update {table} set position = -position where position > ?", (position,))
         connection.execute(f"update {table} set position = -position - 1 where position < 0")
     connection.execute("update events set seen = seen - 1 where seen >= ?", (position,))
+
+
+def renumbered(connection: sqlite3.Connection) -> Any:
+    """An event dropped, and all that follow moved up, so that there is no gap."""
+    position, _ = chosen(connection, 12, "reward")
+    take_out(connection, position)
     return {"odds": position - 1}
 
 
@@ -278,7 +282,15 @@ def last_reward(connection: sqlite3.Connection) -> None:
     assert changed.rowcount
 
 
-@pytest.mark.parametrize("tamper", [tail, times, last_reward])
+def without_reward(connection: sqlite3.Connection) -> None:
+    """A decision that nobody rewarded, taken out, and the gap closed."""
+    query = (
+        "select min(position) from (select position from events group by id having count(*) = 1) where position > 20"
+    )
+    take_out(connection, connection.execute(query).fetchone()[0])
+
+
+@pytest.mark.parametrize("tamper", [tail, times, last_reward, without_reward])
 def test_what_no_level_can_find(honest: Path, tmp_path: Path, tamper: Tamper) -> None:
     """Said in docs/howto/prove-a-decision.md: a log that was cut, its times, and what nothing depends on yet."""
     assert judged(honest, tmp_path, tamper, models=True)[1].holds

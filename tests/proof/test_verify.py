@@ -1,5 +1,6 @@
 """Untouched stores verify clean, on all levels; what could not be checked is counted, with the reason."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,26 @@ def test_other_roundings_are_told_from_other_odds(tmp_path: Path) -> None:
                 verify(store, tolerance=0.1)
     finally:
         kernels.use(before)
+
+
+@pytest.mark.parametrize("what", ["log_weights", "advice"])
+def test_sleepers_are_held_to_the_weights_and_to_silence(tmp_path: Path, what: str) -> None:
+    """A weight that is one ulp off, and advice of one who did not vote."""
+    service = Served(tmp_path / "s", policy())
+    service.decide("awake", [0.4, 0.2])
+    service.decide("slept", [-0.4, 0.2])
+    service.store.close()
+    with sqlite3.connect(tmp_path / "s") as connection:
+        (content,) = connection.execute("select numbers from decisions where position = 2").fetchone()
+        numbers = np.frombuffer(content[: 9 * 8], dtype="<f8").copy()  # odds, advice, log weights: three of each
+        numbers[7 if what == "log_weights" else 5] = np.nextafter(numbers[7], -9.0) if what == "log_weights" else 0.5
+        connection.execute(
+            "update decisions set numbers = ? where position = 2", (numbers.tobytes() + content[9 * 8 :],)
+        )
+    connection.close()
+    (miss,) = verify(open_reader(str(tmp_path / "s"))).misses
+    assert (miss.level, miss.id) == ("odds", "slept")
+    assert miss.recorded.startswith(what.replace("_", " "))
 
 
 def test_a_verdict_is_json_and_says_what_it_found() -> None:

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from oddsmith.cli.words import Refused, as_json, asking, check_file_place
+from oddsmith.cli.words import Refused, as_json, check_file_place
 from oddsmith.policy_file import read_policy
 
 __all__ = ["add_commands"]
@@ -46,7 +46,7 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
     if asked.models is not None:
         file = read_policy(asked.models)
         settings |= {"policy": file.policy, "bench": getattr(file, "bench", {})}
-    with closing(open_reader(asked.store, asked.experiment)) as reading, asking(str(asked.models)):
+    with closing(open_reader(asked.store, asked.experiment)) as reading:
         verdict = verify(reading, **settings)
     text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
     return text if verdict.holds else Refused(text)

@@ -91,7 +91,7 @@ class Follower:
         if not self._broken and position > self._now.position:
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
-            except UNREADABLE as error:
+            except Exception as error:  # a damaged record, an erased context, or whatever learners raise
                 self._broken = f"the fold stops before position {position}: {error}"
             else:
                 self._keep()
