@@ -52,7 +52,7 @@ class Server:
     def cpu(self) -> float:
         """Seconds of CPU so far."""
         used = self._watched.cpu_times()
-        return used.user + used.system
+        return float(used.user + used.system)
 
     def close(self) -> None:
         """End it."""

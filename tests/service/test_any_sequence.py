@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import oddsmith as od
-from oddsmith.policies.judge import added, judge_from, retired
+from oddsmith.policies.judge import judge_from
 from oddsmith.service import messages as m
 from oddsmith.service import routes
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiment
 from oddsmith.service.windows import Windows
-from oddsmith.storage import Folded, Line, SQLiteReader, advance, restore
+from oddsmith.storage import Folded, SQLiteReader, advance, restore, roster_change
 from service.model import posterior_of
 from storage.samples import stored
 
@@ -44,13 +44,6 @@ def write_policy(folder: Path) -> Path:
         "[service]\nwindow_s = 100\ndefault_reward = 0.25\nsnapshot_every = 7\n"
     )
     return policy
-
-
-def change_alone(policy: od.Policy, state: Any, line: Line) -> tuple[od.Policy, Any]:
-    """What a change makes of a judge."""
-    if line.kind == "expert retired":
-        return retired(policy, state, line.id)
-    return added(policy, state, line.id, line.value or 0.0)
 
 
 class Service(RuleBasedStateMachine):
@@ -199,7 +192,7 @@ class Service(RuleBasedStateMachine):
         now = self.experiment.learner.now
         with SQLiteReader(self.experiment.store.path) as reader:
             clean: Any = _Bare(reader)
-            folded = restore(clean, self.judge(reader), change=change_alone)
+            folded = restore(clean, self.judge(reader), change=roster_change())
         assert folded.state.log_weights.tobytes() == now.state.log_weights.tobytes()
         assert folded.state.learnt == now.state.learnt
         events = [event for _, event in stored(self.experiment.store)]

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith import kernels
-from oddsmith.decision import Policy, State
+from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.guarding import guarded
-from oddsmith.policies.judge import added, retired, written
+from oddsmith.policies.judge import written
 from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale
 from oddsmith.saving import FORMAT, pack, read
 from oddsmith.service.settings import Settings, read_settings
-from oddsmith.storage.base import Line, Snapshot, Store
+from oddsmith.storage.base import Snapshot, Store
+from oddsmith.storage.folding import Change
+from oddsmith.storage.rosters import roster_change
 from oddsmith.storage.sqlite import SQLiteStore
 
 __all__ = ["Opened", "open_experiment", "open_experiments"]
@@ -39,12 +41,10 @@ class Opened:
         """From the user's units of reward to [0, 1]."""
         return self.file.reward_scale
 
-    def change(self, policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
+    @property
+    def change(self) -> Change:
         """What an expert's coming or going makes of policy and state."""
-        if line.kind == "expert retired":
-            return retired(policy, state, line.id)
-        bank = self.bench.get(line.id)
-        return added(policy, state, line.id, line.value or 0.0, bank)
+        return roster_change(self.bench)
 
     def reread(self) -> None:
         """Look for experts that were put on the bench since; the policy itself must be as it was."""

@@ -27,6 +27,8 @@ _LINE = "position, kind, found.id, key, value, time, deferred, seen"
 class PostgresReader:
     """The reading half of a store; needs neither the policy nor the right to write."""
 
+    gapless = False  # positions are those of transactions
+
     def __init__(self, url: str, *, experiment: str) -> None:
         self._open(Link(url, experiment))
 
@@ -45,6 +47,7 @@ class PostgresReader:
             raise
         self._number: int = found[0][0]
         self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
+        self._fingerprint: str = said["fingerprint"]
         self._about: dict[str, Any] = json.loads(said["about"])
 
     def __enter__(self) -> Self:
@@ -62,6 +65,11 @@ class PostgresReader:
     def about(self) -> dict[str, Any]:
         """What was said about the experiment when the store was made."""
         return self._about
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the policy it was made with."""
+        return self._fingerprint
 
     def head(self) -> int:
         """The last position below which all transactions are finished; 0 if there is none."""
