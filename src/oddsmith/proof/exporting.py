@@ -59,7 +59,7 @@ def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -
             if log is not None:
                 yield log
         if not total.rows:
-            raise InvalidInput(f"a store must have decisions to export; of {sum(total)} none is left")
+            raise InvalidInput(f"a store must have decisions to export; of {total.unshown + total.without} none is left")
 
     write_log(logs(), path)
     return total
