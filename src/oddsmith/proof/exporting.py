@@ -59,7 +59,8 @@ def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -
             if log is not None:
                 yield log
         if not total.rows:
-            raise InvalidInput(f"a store must have decisions to export; of {total.unshown + total.without} none is left")
+            left_out = total.unshown + total.without
+            raise InvalidInput(f"a store must have decisions to export; of {left_out} none is left")
 
     write_log(logs(), path)
     return total
