@@ -7,6 +7,7 @@ prediction and reward into a penalty. The Log is a table of decisions and reward
 from oddsmith import theory
 from oddsmith.agent import Agent
 from oddsmith.calibration import CalibrationMonitor, CalibrationReport, check_calibration
+from oddsmith.client import AsyncClient, Client
 from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
 from oddsmith.errors import (
     AllExpertsRefuted,
@@ -25,6 +26,7 @@ from oddsmith.errors import (
     OddsmithWarning,
     OrderMatters,
     OutOfDomain,
+    ServiceError,
     StoreFailed,
     TooLarge,
 )
@@ -97,12 +99,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AllExpertsRefuted",
+    "AsyncClient",
     "BadFile",
     "BetaThompsonSampling",
     "Bounded",
     "BrokenLog",
     "CalibrationMonitor",
     "CalibrationReport",
+    "Client",
     "Clipped",
     "Conflict",
     "Cover",
@@ -157,6 +161,7 @@ __all__ = [
     "Replayed",
     "RewardScale",
     "Schema",
+    "ServiceError",
     "SquareCB",
     "StoreFailed",
     "TableExperts",

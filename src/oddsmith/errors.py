@@ -13,6 +13,7 @@ OddsmithError
 ├── TooLarge (MemoryError)          a cover that does not fit, with the one that would
 ├── NotPortable (TypeError)         a policy that cannot be named in a file (lambda, local function)
 ├── StoreFailed                     events could not be written or read: nothing was answered
+├── ServiceError                    a decision service refused, failed or did not answer; knows its status
 ├── BadFile (ValueError)            a file that is not what it should be, or of another policy
 └── MissingExtra (ImportError)      an optional package is needed; says which extra brings it
 
@@ -37,6 +38,7 @@ __all__ = [
     "OddsmithWarning",
     "OrderMatters",
     "OutOfDomain",
+    "ServiceError",
     "StoreFailed",
     "TooLarge",
 ]
@@ -119,6 +121,20 @@ class BadFile(OddsmithError, ValueError):
 
 class StoreFailed(OddsmithError):
     """Events could not be written or read; what was not answered may be sent again."""
+
+
+class ServiceError(OddsmithError):
+    """A decision service refused, failed or did not answer.
+
+    `status` is that of HTTP, 0 where no answer came; `code` is the service's word for it.
+    """
+
+    def __init__(self, said: str, status: int = 0, code: str = "") -> None:
+        self.said, self.status, self.code = said, status, code
+        super().__init__(said)
+
+    def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
+        return ServiceError, (self.said, self.status, self.code)  # so that it comes home from a worker
 
 
 class MissingExtra(OddsmithError, ImportError):

@@ -1,0 +1,81 @@
+"""What the service answers, as values, and its refusals as exceptions."""
+
+import json
+from typing import Any, NamedTuple
+
+from oddsmith.errors import Conflict, InvalidInput, OddsmithError, ServiceError
+
+__all__ = ["Decided", "Kept", "Posterior", "one_of", "read_batch", "refusal"]
+
+
+class Decided(NamedTuple):
+    """A decision that is in the log: the arm, its exact odds, and the position of the state it was made with.
+
+    `new` is False for an answer that was given before. `would` is our own draw where an incumbent acts, and `asleep`
+    names the experts that had no opinion; both are known to the first answer only.
+    """
+
+    id: str
+    experiment: str
+    arm: str
+    propensity: float
+    odds: dict[str, float]
+    step: int
+    position: int
+    seen: int
+    new: bool
+    would: str | None = None
+    asleep: list[str] | None = None
+
+
+class Kept(NamedTuple):
+    """An event that is in the log, at this position; `new` is False for one that was there before."""
+
+    id: str
+    position: int
+    new: bool
+
+
+class Posterior(NamedTuple):
+    """How likely each expert is the one to follow, after all events up to a position."""
+
+    experiment: str
+    position: int
+    learnt: int | None
+    posterior: dict[str, float]
+    retired: list[str]
+
+
+def one_of(kind: Any, answer: dict[str, Any]) -> Any:
+    """The answer as one of these named tuples; a field that a later service adds is passed over.
+
+    >>> one_of(Kept, {"id": "a", "position": 3, "new": True, "later": "more"})
+    Kept(id='a', position=3, new=True)
+    """
+    return kind(**{name: answer[name] for name in kind._fields if name in answer})
+
+
+def read_batch(kind: Any, answer: dict[str, Any]) -> list[Any]:
+    """The entries in order; one that was refused is an exception, returned and not raised."""
+    return [_entry_refused(entry) if "error" in entry else one_of(kind, entry) for entry in answer["results"]]
+
+
+def refusal(status: int, body: bytes) -> OddsmithError:
+    """The exception that an answer without success stands for, with the service's own sentence.
+
+    >>> refusal(409, b'{"error": "reward must be as before", "code": "conflict"}')
+    Conflict('reward must be as before')
+    """
+    said, code = f"the service answered {status}", ""
+    try:
+        answer = json.loads(body)
+        said, code = str(answer["error"]), str(answer["code"])
+    except (ValueError, KeyError, TypeError):
+        pass  # whoever stands between us and the service has other words
+    if status == 409:
+        return Conflict(said)
+    return InvalidInput(said) if status in (400, 422) else ServiceError(said, status, code)
+
+
+def _entry_refused(entry: dict[str, Any]) -> OddsmithError:
+    return (Conflict if entry.get("code") == "conflict" else InvalidInput)(str(entry["error"]))

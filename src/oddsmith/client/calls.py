@@ -1,0 +1,149 @@
+"""Every call of the service: what is sent for it, and how its answer is read."""
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from oddsmith.client.answers import Decided, Kept, Posterior, one_of, read_batch
+from oddsmith.client.tries import Patience, Request, Steps, Try, persist
+from oddsmith.errors import InvalidInput, OddsmithError
+
+__all__ = ["Calls", "new_id"]
+
+_LOOK = 0.1  # seconds between two looks at whether it is ready
+
+
+def new_id() -> str:
+    """An id that nobody else has: the time, which keeps neighbours in the log near each other, and 64 random bits."""
+    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one client, each as the steps that make it (`tries`)."""
+
+    experiment: str | None
+    patience: Patience
+
+    def decide(
+        self,
+        context: Any,
+        *,
+        id: str | None = None,
+        eligible: Sequence[str] | None = None,
+        unit: str | None = None,
+        deferred: bool = False,
+        incumbent: str | None = None,
+        incumbent_odds: Mapping[str, float] | None = None,
+    ) -> Steps[Decided]:
+        """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
+
+        `eligible` restricts the arms. `unit` is whom a sticky experiment decides for. A `deferred` decision counts
+        once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1).
+        """
+        said = {"id": id or new_id(), "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
+        said |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
+        return self._post("/v1/decide", said, Decided)
+
+    def decide_batch(self, decisions: Iterable[Mapping[str, Any]]) -> Steps[list[Decided | OddsmithError]]:
+        """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
+
+        An entry that is refused is an exception in the list, returned and not raised: the others stand.
+        """
+        entries = [{"id": new_id()} | _entry("decisions", one, "context") for one in decisions]
+        return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, Decided))
+
+    def reward(self, id: str, reward: float, *, key: str = "") -> Steps[Kept]:
+        """The reward of a decision, in the units of the policy file; now, in a month, or before the decision.
+
+        The same again has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
+        """
+        return self._post("/v1/reward", {"id": id, "reward": reward, "key": key or None}, Kept)
+
+    def reward_batch(self, rewards: Iterable[Mapping[str, Any]]) -> Steps[list[Kept | OddsmithError]]:
+        """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
+
+        An entry that is refused is an exception in the list, returned and not raised: the others stand.
+        """
+        entries = [_entry("rewards", one, "id", "reward") for one in rewards]
+        return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, Kept))
+
+    def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[Kept]:
+        """Another value in place of a decision's reward, any number of times; `key` names this correction."""
+        return self._post("/v1/correct", {"id": id, "reward": reward, "key": key or new_id()}, Kept)
+
+    def activate(self, id: str) -> Steps[Kept]:
+        """A deferred decision was shown: from now on it counts."""
+        return self._post("/v1/activate", {"id": id}, Kept)
+
+    def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[Kept]:
+        """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
+        said = {"expert": expert, "change": "added", "share": share, "key": key or new_id()}
+        return self._post("/v1/experts", said, Kept)
+
+    def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[Kept]:
+        """An expert is no longer asked; the others share its weight in proportion. `key` names the change."""
+        return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, Kept)
+
+    def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
+        """All that the log knows of a decision; with `explain`, who voted for what with which weight."""
+        return self._get(f"/v1/decisions/{quote(id, safe='')}", dict, explain="true" if explain else None)
+
+    def posterior(self) -> Steps[Posterior]:
+        """How likely each expert is the one to follow."""
+        return self._get("/v1/posterior", partial(one_of, Posterior))
+
+    def stats(self) -> Steps[dict[str, Any]]:
+        """Counts and positions: events, arms, experts and their failures."""
+        return self._get("/v1/stats", dict)
+
+    def ready(self, *, wait: float = 0.0) -> Steps[bool]:
+        """Whether the service can decide; while it cannot, it is asked again for up to `wait` seconds."""
+        end, pause = self.patience.clock() + wait, 0.0
+        while True:
+            reply = yield Try(Request("GET", "/readyz"), pause, self.patience.timeout)
+            if reply.status == 200:
+                return True
+            pause = _LOOK
+            if self.patience.clock() + pause > end:
+                return False
+
+    def _post(self, path: str, said: dict[str, Any], answer: Any) -> Steps[Any]:
+        given = {name: value for name, value in said.items() if value is not None or name == "context"}
+        return self._send(path, given, partial(one_of, answer))
+
+    def _send(self, path: str, said: dict[str, Any], read: Any) -> Steps[Any]:
+        about = {} if self.experiment is None else {"experiment": self.experiment}
+        return persist(Request("POST", path, _written(about | said)), read, self.patience)
+
+    def _get(self, path: str, read: Any, explain: str | None = None) -> Steps[Any]:
+        query = {"experiment": self.experiment, "explain": explain}
+        given = {name: value for name, value in query.items() if value is not None}
+        return persist(Request("GET", path, None, given), read, self.patience)
+
+
+def _entry(what: str, entry: Any, *needed: str) -> dict[str, Any]:
+    if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
+        raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
+    return {name: value for name, value in entry.items() if value is not None or name == "context"}
+
+
+def _written(said: dict[str, Any]) -> bytes:
+    """The body in JSON, which has no word for what is not a finite number."""
+    try:
+        return json.dumps(said, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and their numbers as lists and numbers, a row of a data frame as a dict."""
+    for name in ("to_dict", "tolist"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    raise TypeError(f"got {type(value).__name__}")

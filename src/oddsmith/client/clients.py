@@ -1,0 +1,220 @@
+"""Client and AsyncClient: the same calls, driven with and without `await`, on httpx."""
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import signature
+from types import TracebackType
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
+from urllib.parse import urlsplit
+
+from oddsmith.arrays import number
+from oddsmith.client.calls import Calls
+from oddsmith.client.tries import Patience, Reply, Steps, Try
+from oddsmith.errors import InvalidInput, MissingExtra
+
+__all__ = ["AsyncClient", "Client"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_IDLE = 4.0  # seconds: connections are left before the service, which waits for 5, hangs up
+
+
+class _Base:
+    """What both clients are made of: addresses, the key, calls, and the way to httpx."""
+
+    _kind: ClassVar[str]
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        experiment: str | None = None,
+        timeout: float = 5.0,
+        retries: int = 4,
+    ) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra(f"{type(self).__name__} needs the extra oddsmith[client]; {error}") from error
+        if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 100:
+            raise InvalidInput(f"retries must be a whole number from 0 to 100; got {retries!r:.60}")
+        patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), retries)
+        self.url = _checked_url(url)
+        self._calls = Calls(experiment, patience)
+        self._failed = httpx.RequestError
+        self._http: Any = getattr(httpx, self._kind)(
+            base_url=self.url, headers=_headers(key), limits=httpx.Limits(keepalive_expiry=_IDLE)
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"  # keys have no place in logs
+
+    @staticmethod
+    def _arguments(attempt: Try) -> dict[str, Any]:
+        method, path, body, query = attempt.request
+        return {"method": method, "url": path, "content": body, "params": query, "timeout": attempt.timeout}
+
+    @staticmethod
+    def _reply(response: Any) -> Reply:
+        return Reply(response.status_code, response.content, response.headers.get("retry-after"))
+
+    def _lost(self, error: Exception) -> Reply:
+        return Reply(0, f"{self.url}, {type(error).__name__} {error}".strip().encode())
+
+
+def _like(build: Callable[..., Any], method: Any) -> Any:
+    """`method` with the name, the words and the arguments of the call it makes."""
+    method = wraps(build)(method)
+    shown = signature(build)
+    method.__signature__ = shown.replace(return_annotation=get_args(shown.return_annotation)[-1])
+    return method
+
+
+def _now(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concatenate[Client, P], T]":
+    def _method(self: "Client", *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._drive(build(self._calls, *args, **kwargs))
+
+    method: Callable[Concatenate[Client, P], T] = _like(build, _method)
+    return method
+
+
+def _later(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concatenate[AsyncClient, P], Awaitable[T]]":
+    async def _method(self: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._drive(build(self._calls, *args, **kwargs))
+
+    method: Callable[Concatenate[AsyncClient, P], Awaitable[T]] = _like(build, _method)
+    return method
+
+
+class Client(_Base):
+    """A client of the decision service at `url`; safe to use from several threads.
+
+    `key` is an API key. `experiment` may be left out where the service has one. A call without an answer (no
+    connection, time-outs, 408, 429, 502, 503, 504, 507) is sent again up to `retries` times, after growing pauses and
+    what Retry-After asks for. That is safe: every event has an id, which the client makes where none is given, and the
+    service keeps it once. No try begins later than `timeout` seconds after the call, or waits for the network for
+    longer than is then left. What is refused is raised: `Conflict` where something else was said before,
+    `InvalidInput`, and `ServiceError` for the rest.
+
+    >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
+    ...     decided = client.decide({"hour": 9, "device": "phone"})
+    ...     client.reward(decided.id, 1.0)
+    """
+
+    _kind = "Client"
+
+    decide = _now(Calls.decide)
+    decide_batch = _now(Calls.decide_batch)
+    reward = _now(Calls.reward)
+    reward_batch = _now(Calls.reward_batch)
+    correct = _now(Calls.correct)
+    activate = _now(Calls.activate)
+    add_expert = _now(Calls.add_expert)
+    retire_expert = _now(Calls.retire_expert)
+    decision = _now(Calls.decision)
+    posterior = _now(Calls.posterior)
+    stats = _now(Calls.stats)
+    ready = _now(Calls.ready)
+
+    def _drive(self, steps: Steps[T]) -> T:
+        try:
+            attempt = next(steps)
+            while True:
+                time.sleep(attempt.pause)
+                try:
+                    reply = self._reply(self._http.request(**self._arguments(attempt)))
+                except self._failed as error:
+                    reply = self._lost(error)
+                attempt = steps.send(reply)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(_Base):
+    """`Client` for programs on asyncio: the same calls, to be awaited.
+
+    >>> async def serve_one(context):
+    ...     async with AsyncClient("http://127.0.0.1:8000") as client:
+    ...         return await client.decide(context)
+    """
+
+    _kind = "AsyncClient"
+
+    decide = _later(Calls.decide)
+    decide_batch = _later(Calls.decide_batch)
+    reward = _later(Calls.reward)
+    reward_batch = _later(Calls.reward_batch)
+    correct = _later(Calls.correct)
+    activate = _later(Calls.activate)
+    add_expert = _later(Calls.add_expert)
+    retire_expert = _later(Calls.retire_expert)
+    decision = _later(Calls.decision)
+    posterior = _later(Calls.posterior)
+    stats = _later(Calls.stats)
+    ready = _later(Calls.ready)
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        from asyncio import sleep
+
+        try:
+            attempt = next(steps)
+            while True:
+                await sleep(attempt.pause)
+                try:
+                    reply = self._reply(await self._http.request(**self._arguments(attempt)))
+                except self._failed as error:
+                    reply = self._lost(error)
+                attempt = steps.send(reply)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good = good and not (parts.query or parts.fragment or parts.username or parts.password)
+    except (ValueError, AttributeError, TypeError):
+        good = False
+    if not good:
+        shown = str(url).rpartition("@")[2]  # whoever put a password there does not want to read it in a log
+        raise InvalidInput(f"url must be like http://127.0.0.1:8000, without a user or a query; got {shown!r:.80}")
+    return url.rstrip("/")
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    told = {"content-type": "application/json"}
+    if key is None:
+        return told
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidInput("key must be one that `oddsmith keys create` has shown; got something else")
+    return told | {"authorization": f"Bearer {key}"}

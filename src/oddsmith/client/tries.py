@@ -1,0 +1,119 @@
+"""One call as a series of tries: when to send, how long to wait, when to give up. No network, no sleep, no thread.
+
+A generator yields what is to be sent and is given what came back; whoever drives it sleeps and sends, with or without
+`await`. Every request of the client names its event (a decision its id, a correction its key), so sending it again is
+always safe, also where only the answer was lost.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from oddsmith.client.answers import refusal
+from oddsmith.errors import ServiceError
+
+__all__ = ["AGAIN", "Patience", "Reply", "Request", "Steps", "Try", "persist"]
+
+T = TypeVar("T")
+
+AGAIN = frozenset({0, 408, 429, 502, 503, 504, 507})
+"""Statuses that another try may change; 0 is no answer at all."""
+
+_FIRST, _LONGEST = 0.1, 2.0  # seconds before the second try, doubling up to
+
+
+class Request(NamedTuple):
+    """What is sent."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    query: Mapping[str, str] | None = None
+
+
+class Try(NamedTuple):
+    """Send the request after `pause` seconds, and wait at most `timeout` for the network."""
+
+    request: Request
+    pause: float
+    timeout: float
+
+
+class Reply(NamedTuple):
+    """What came back; where nothing did, the status is 0 and the body says why."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+Steps: TypeAlias = Generator[Try, Reply, T]
+"""A call under way: yields tries, is sent replies, returns its answer."""
+
+
+def _chance() -> float:
+    return secrets.randbelow(1 << 24) / (1 << 24)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long and how often a call is tried; `clock` and `chance` (uniform in [0, 1)) may be set by tests."""
+
+    timeout: float
+    retries: int
+    clock: Callable[[], float] = time.monotonic
+    chance: Callable[[], float] = _chance
+
+    def pause(self, tries: int, retry_after: str | None = None) -> float:
+        """Seconds before the next try: twice as long each time, half of it by chance, after what the service asks for.
+
+        >>> patience = Patience(5.0, 4, chance=lambda: 0.0)
+        >>> [patience.pause(tries) for tries in (1, 2, 3, 9)], patience.pause(1, "3")
+        ([0.05, 0.1, 0.2, 1.0], 3.05)
+        """
+        return _seconds(retry_after) + min(_LONGEST, _FIRST * 2.0 ** (tries - 1)) * (1 + self.chance()) / 2
+
+
+def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
+    """Tries until there is an answer, a refusal, or no time; a try has half of what is left, the last one all of it."""
+    end = patience.clock() + patience.timeout
+    pause = 0.0
+    for tries in range(1, patience.retries + 2):
+        left = end - patience.clock() - pause
+        reply = yield Try(request, pause, left if tries > patience.retries else left / 2)
+        if reply.status == 200:
+            return _read(reply, read)
+        pause = patience.pause(tries, reply.retry_after)
+        if reply.status not in AGAIN or patience.clock() + pause >= end:
+            break
+    if reply.status:
+        raise refusal(reply.status, reply.body)
+    raise ServiceError(f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {reply.body.decode()}")
+
+
+def _read(reply: Reply, read: Callable[[Any], T]) -> T:
+    try:
+        return read(json.loads(reply.body))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ServiceError(f"the answer must be that of an oddsmith service; got {reply.body[:60]!r}", 200) from error
+
+
+def _seconds(retry_after: str | None) -> float:
+    """The header Retry-After, in seconds or as a date; 0 for what is neither.
+
+    >>> _seconds("2"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT"), _seconds("soon"), _seconds(None)
+    (2.0, 0.0, 0.0, 0.0)
+    """
+    if retry_after is None:
+        return 0.0
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except ValueError:
+        return 0.0
