@@ -67,6 +67,14 @@ def test_float32_predictions_vote_like_float64(any_kernels: str) -> None:
     np.testing.assert_allclose(single, double, atol=1e-12)
 
 
+def test_odds_do_not_depend_on_how_ballots_lie_in_memory() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        log_weights, ballots = rng.normal(size=4), rng.dirichlet(np.ones(3), size=4)
+        rows, columns = (weights.mix(log_weights, order(ballots), 0.1) for order in (np.array, np.asfortranarray))
+        assert rows.tobytes() == columns.tobytes()
+
+
 def test_charge_is_the_mix_loss_of_the_awake() -> None:
     factors = np.array([-1.0, np.nan, -2.0, -np.inf])
     charged = weights.charge(factors, np.log([0.25, 0.5, 0.15, 0.1]), np.isnan(factors))

@@ -45,6 +45,9 @@ def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None 
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
     """
+    ballots = np.ascontiguousarray(
+        ballots
+    )  # another layout in memory is another order of summing, and another last bit
     tally = np.dot if log_weights.ndim == 1 and ballots.ndim == 2 else np.vecmat
     votes = tally(np.exp(log_weights), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=votes.ndim > 1)
