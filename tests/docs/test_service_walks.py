@@ -32,7 +32,6 @@ def printed(*command: str) -> str:
 
 
 def test_the_walk_in_python() -> None:
-    pytest.importorskip("oddsmith.proof")
     said = printed(sys.executable, str(EXAMPLES / "service.py"))
     weights = [float(share) for share in re.findall(r"\): knows visitors ([\d.]+),", said)]
     assert weights[0] == 0.25
@@ -44,7 +43,6 @@ def test_the_walk_in_python() -> None:
 
 @needs_curl
 def test_the_walk_with_curl() -> None:
-    pytest.importorskip("oddsmith.proof")
     said = printed("sh", str(EXAMPLES / "service.sh"))
     first, second = (int(clicks) for clicks in re.findall(r"day \d: +(\d+) of 80", said))
     assert second > first
