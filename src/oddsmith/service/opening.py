@@ -59,7 +59,7 @@ def open_experiment(path: Path | str) -> Opened:
     file = read_policy(path)
     settings = read_settings(file)
     policy = guarded(file.policy, settings.budget, arms=file.arms)
-    kernels.compiled()  # numba takes seconds to import: not out of the budget of the first decision
+    compiled = kernels.compiled()  # numba takes seconds to import: not out of the budget of the first decision
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about = {
         "experiment": file.name,
@@ -69,6 +69,7 @@ def open_experiment(path: Path | str) -> Opened:
         "reward": [file.reward_scale.low, file.reward_scale.high],
         "window_s": settings.window,
         "default_reward": settings.default if settings.window is not None else None,
+        "kernels": "numpy" if compiled is None else "numba",
     }
     store = _open_store(settings, policy, file.name, about)
     try:
@@ -105,8 +106,11 @@ def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, 
 
 
 def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
-    """Refuses a seed, arms or units other than those the log was begun with."""
-    for what in ("seed", "arms", "reward"):
+    """Refuses a seed, arms, units or arithmetic other than those the log was begun with.
+
+    Compiled kernels round other last bits than numpy's, and states must be the same to the last bit.
+    """
+    for what in ("seed", "arms", "reward", "kernels"):
         began = store.about.get(what, about[what])
         if began != about[what] and not (what == "seed" and file.seed is None):
             raise BadFile(

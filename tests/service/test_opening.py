@@ -1,0 +1,90 @@
+"""What a log was begun with is what it goes on with; settings that mean nothing are refused in a sentence."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import oddsmith as od
+from oddsmith.policy_file import read_policy
+from oddsmith.service.opening import open_experiment, open_experiments
+from oddsmith.service.settings import Settings, read_settings
+from service.served import place
+
+
+def edited(path: Path, old: str, new: str) -> Path:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+CHANGES = {
+    "seed": ("seed = 5", "seed = 6"),
+    "arms": ("'tech'", "'film'"),
+    "reward": ("[service]", "[reward]\nhigh = 2.0\n[service]"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_seed_arms_and_units_stay(tmp_path: Path, what: str) -> None:
+    path = place(tmp_path)
+    open_experiment(path).store.close()
+    with pytest.raises(od.BadFile, match=f"{what} must be as the log was begun with|is the log of another policy"):
+        open_experiment(edited(path, *CHANGES[what]))
+    open_experiment(edited(path, *reversed(CHANGES[what]))).store.close()  # and nothing was harmed
+
+
+def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:
+    path = edited(place(tmp_path), "seed = 5\n", "")
+    first, second = open_experiment(path), None
+    first.store.close()
+    second = open_experiment(path)
+    second.store.close()
+    assert first.seed == second.seed
+    assert first.seed != 0
+
+
+def test_other_kernels_would_round_other_bits(tmp_path: Path) -> None:
+    path = place(tmp_path)
+    opened = open_experiment(path)
+    opened.store.close()
+    assert opened.store.about["kernels"] in ("numba", "numpy")
+    about = opened.store.about | {"kernels": "abacus"}
+    with closing(sqlite3.connect(tmp_path / "news.sqlite")) as file:
+        file.execute("update meta set value = ? where name = 'about'", (json.dumps(about),))
+        file.commit()
+    with pytest.raises(od.BadFile, match="kernels must be as the log was begun with, 'abacus'"):
+        open_experiment(path)
+
+
+def test_experiments_have_names_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    paths = [place(tmp_path), place(tmp_path / "b")]
+    with pytest.raises(od.InvalidInput, match="must have names of their own; got 'news' twice"):
+        open_experiments(paths)
+    for opened in open_experiments(paths[:1]):  # the first was let go
+        opened.store.close()
+
+
+WRONG = {
+    "reward_rule = 'sum'\n": r"service.window_s must be given with reward_rule = \"sum\"",
+    "default_reward = 0.5\n": "service.default_reward must stand beside window_s",
+    "window_s = 0\n": "service.window_s must be",
+    "window = 3\n": r"service.window is not a key; did you mean window_s\?",
+    "sticky = 1\n": "service.sticky must be true or false",
+    "default_reward = 7\nwindow_s = 5\n": "service.default_reward must be",
+}
+
+
+@pytest.mark.parametrize("lines", WRONG)
+def test_settings_that_mean_nothing_are_refused(tmp_path: Path, lines: str) -> None:
+    with pytest.raises(od.InvalidInput, match=WRONG[lines]):
+        read_settings(read_policy(place(tmp_path, service=lines)))
+
+
+def test_passwords_are_not_shown() -> None:
+    assert Settings("postgresql://ann:secret@host/db").place == "postgresql://ann:…@host/db"
+    assert Settings("/tmp/news.sqlite").place == "/tmp/news.sqlite"
