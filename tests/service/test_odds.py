@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from service.served import ARMS, here, place
 
 from oddsmith.uniforms import Uniforms
+from service.served import ARMS, here, place
 
 ERROR = 1e-6  # the chance of a false alarm per seed
 
