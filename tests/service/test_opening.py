@@ -1,5 +1,6 @@
 """What a log was begun with is what it goes on with; settings that mean nothing are refused in a sentence."""
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -9,6 +10,8 @@ import pytest
 
 import oddsmith as od
 from oddsmith.policy_file import read_policy
+from oddsmith.service.clock import Clock
+from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiment, open_experiments
 from oddsmith.service.settings import Settings, read_settings
 from service.served import place
@@ -83,6 +86,23 @@ WRONG = {
 def test_settings_that_mean_nothing_are_refused(tmp_path: Path, lines: str) -> None:
     with pytest.raises(od.InvalidInput, match=WRONG[lines]):
         read_settings(read_policy(place(tmp_path, service=lines)))
+
+
+def test_an_end_that_comes_with_news_is_an_end(tmp_path: Path) -> None:
+    """A cancellation in the turn in which the learner is woken must not be lost."""
+
+    async def end() -> bool:
+        experiment = Experiment(open_experiment(place(tmp_path)), Clock())
+        await experiment.begin()
+        await asyncio.sleep(0.01)
+        experiment.learner.wake()
+        (task,) = experiment._tasks
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=20)
+        await experiment.end()
+        return task in done
+
+    assert asyncio.run(end())
 
 
 def test_passwords_are_not_shown() -> None:

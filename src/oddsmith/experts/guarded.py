@@ -111,6 +111,9 @@ class Guarded(Wrapper):
         return self.advise(state, context)[0]
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
+        plain = self._plain(state, context, eligible)
+        if plain is not None:
+            return plain
         outcomes = self._ask_all(state, context, eligible)
         n_arms = len(self.arms) if self.arms is not None else eligible.shape[-1] if eligible is not None else None
         lead, n_arms = common_shape(outcomes, context, n_arms)
@@ -126,6 +129,17 @@ class Guarded(Wrapper):
             parts.append(outcome)
         predictions, ballots = zip(*parts, strict=True)
         return self._valued(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
+
+    def _plain(self, state: State, context: Context, eligible: Bools | None) -> Advice | None:
+        """What one bank of the library's own says, if nothing is wrong with it: most services have no other."""
+        (leaf, *others) = self._leaves
+        if others or not leaf.bank.own or self.retired:
+            return None
+        outcome = ask(leaf, state=state, context=context, eligible=eligible)
+        if isinstance(outcome, Failure) or (self.arms is not None and outcome[0].shape[-1] != len(self.arms)):
+            return None
+        low, high = np.fmin.reduce(outcome[0], axis=None), np.fmax.reduce(outcome[0], axis=None)
+        return outcome if self.within[0] <= low <= high <= self.within[1] else None
 
     def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, Outcome]]:
         """What each leaf says, or how it failed; side by side and within the budget, if there is one."""

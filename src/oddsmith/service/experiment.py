@@ -49,13 +49,14 @@ class Experiment:
         self._uniform = Uniforms(opened.seed)
         self._numbers = {arm: number for number, arm in enumerate(self.arms)}
         self._steps = 0
+        self._mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self.learner.begin()
         self._steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
-        poll = 0.05 if self.settings.shared else 1.0
+        poll = 0.05 if self.settings.shared else 0.25  # early rewards count once their decision is looked at
         self._tasks.append(asyncio.create_task(self.learner.run(poll)))
         if self.settings.window is not None:
             windows = Windows(self.store, self.writer, self.clock, self.settings.window, self.settings.default)
@@ -133,8 +134,8 @@ class Experiment:
         """A decision that is not yet on disk, and what its answer says beside."""
         check_context(asked.context)
         eligible = self._mask(asked.eligible)
-        id = asked.id or f"{int(self.clock() * 1000):011x}{secrets.token_hex(6)}"
         self._steps += 1
+        id = asked.id or f"{int(self.clock() * 1000):011x}{self._mark}{self._steps & 0xFFFF:04x}"
         step, uniform = self._steps, self._uniform(id)
         more: dict[str, Any] = {}
         now = self.learner.now

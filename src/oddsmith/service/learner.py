@@ -72,7 +72,8 @@ class Learner:
         torn = False
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), poll)
+                async with asyncio.timeout(poll):  # wait_for may swallow the cancellation that ends this task
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 if torn:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from oddsmith.errors import StoreFailed
 from oddsmith.storage.base import Receipt, Store
-from oddsmith.storage.events import Event
+from oddsmith.storage.events import DecisionMade, Event
 
 __all__ = ["Writer"]
 
@@ -19,7 +19,10 @@ _MOST = 50_000  # events that may wait: beyond it, refusing is kinder than makin
 
 
 class Writer:
-    """Appends for many requests with one hand-over to the store's thread per batch; `written` is called after each."""
+    """Appends for many requests with one hand-over to the store's thread per batch; `written` after each.
+
+    Batches of nothing but decisions are not told: there is seldom anything to learn from them.
+    """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
         self._store, self._written = store, written
@@ -97,7 +100,8 @@ class Writer:
             if not future.done():
                 future.set_result(receipts[first : first + len(events)])
             first += len(events)
-        self._written()
+        if not all(type(event) is DecisionMade for events, _ in batch for event in events):
+            self._written()
 
     def _fail(self, batch: list[_Waiting], error: StoreFailed) -> None:
         for _, future in batch:

@@ -159,17 +159,11 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
 
 def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
     """The lines after `after`, preceded by the whole history of the decisions they are about."""
-    new = store.lines(after, until)
     if after == 0:
-        return new
-    touched: dict[str, None] = {}
-    changes = []
-    for line in new:
-        if line.kind.startswith("expert"):
-            changes.append(line)
-        else:
-            touched[line.id] = None
-    return sorted([*store.history(list(touched), until), *changes])
+        return store.lines(after, until)
+    new = list(store.lines(after, until))
+    touched = dict.fromkeys(line.id for line in new if not line.kind.startswith("expert"))
+    return [*store.history(list(touched), after), *new]
 
 
 def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:

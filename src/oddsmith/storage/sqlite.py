@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput, StoreFailed
@@ -27,12 +27,21 @@ _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # errors after which the 
 _Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
 
 
+class _Begun(NamedTuple):
+    """Rows that are inserted, and not yet committed."""
+
+    receipts: tuple[Receipt, ...]
+    future: "Future[tuple[Receipt, ...]]"
+
+
 class SQLiteStore(SQLiteReader):
     """A store in one file, for one process: a second one is refused.
 
     Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
-    of it. Receipts come after the commit. A full disk fails what could not be written, and the store goes on when
-    there is room again; after any other error of the disk it takes nothing more until it is opened anew.
+    of it. Who comes while nothing is being written inserts by itself, and only the commit is left to the writer's
+    thread: for one busy thread, such as an event loop, that is half the work. Receipts come after the commit. A full
+    disk fails what could not be written, and the store goes on when there is room again; after any other error of the
+    disk it takes nothing more until it is opened anew.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.given import GivenExperts
@@ -59,7 +68,8 @@ class SQLiteStore(SQLiteReader):
             super().__init__(path)
             self._files = undo.pop_all()
         self._writer, self._entry = threading.Lock(), threading.Lock()
-        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._outstanding = 0  # entries in the queue or being written
+        self._queue: SimpleQueue[_Entry | _Begun | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
         self._thread.start()
 
@@ -71,7 +81,11 @@ class SQLiteStore(SQLiteReader):
         with self._entry:
             if self._closed or self._broken:
                 raise StoreFailed(f"{self.path} takes no more events: {self._broken or 'it is closed'}")
-            self._queue.put((rows, future))
+            if self._outstanding == 0 and self._writer.acquire(blocking=False):
+                self._begin(rows, future)
+            else:
+                self._outstanding += 1
+                self._queue.put((rows, future))
         return future
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
@@ -111,11 +125,41 @@ class SQLiteStore(SQLiteReader):
             waiting = [self._queue.get()]
             while not self._queue.empty():
                 waiting.append(self._queue.get())
-            group = [entry for entry in waiting if entry is not None]
-            going = len(group) == len(waiting)
-            group = [(rows, future) for rows, future in group if future.set_running_or_notify_cancel()]
+            going = None not in waiting
+            for entry in waiting:
+                if isinstance(entry, _Begun):
+                    self._finish(entry)
+            entries = [entry for entry in waiting if entry is not None and not isinstance(entry, _Begun)]
+            group = [(rows, future) for rows, future in entries if future.set_running_or_notify_cancel()]
             if group:
                 self._write(group)
+            with self._entry:
+                self._outstanding -= len(waiting) - (not going)
+
+    def _begin(self, rows: list[Row], future: "Future[tuple[Receipt, ...]]") -> None:
+        """Insert in the caller's thread, which holds the right to write; the writer's thread commits."""
+        future.set_running_or_notify_cancel()
+        try:
+            self._writing.execute("begin immediate")
+            receipts = tuple(insert(self._writing, row) for row in rows)
+        except BaseException as error:
+            known = self._failed(error)
+            self._writer.release()
+            future.set_exception(known)
+            return
+        self._outstanding += 1
+        self._queue.put(_Begun(receipts, future))
+
+    def _finish(self, begun: "_Begun") -> None:
+        try:
+            self._writing.execute("commit")
+            self.commits += 1
+        except BaseException as error:
+            begun.future.set_exception(self._failed(error))
+        else:
+            begun.future.set_result(begun.receipts)
+        finally:
+            self._writer.release()
 
     def _write(self, group: list[_Entry]) -> None:
         try:
@@ -131,7 +175,7 @@ class SQLiteStore(SQLiteReader):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing on the writing connection; a disk that failed once is not trusted with more."""
+        """All or nothing on the writing connection."""
         with self._writer:
             try:
                 if self._broken:
@@ -139,18 +183,18 @@ class SQLiteStore(SQLiteReader):
                 self._writing.execute("begin immediate")
                 yield
                 self._writing.execute("commit")
-            except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", None) not in _PASSING:
-                    self._broken = f"{error}; open it anew"
-                self._roll_back()
-                raise StoreFailed(f"{self.path} could not be written: {error}") from error
-            except BaseException:
-                self._roll_back()
-                raise
+            except BaseException as error:
+                raise self._failed(error) from error
 
-    def _roll_back(self) -> None:
+    def _failed(self, error: BaseException) -> BaseException:
+        """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) not in _PASSING:
+            self._broken = f"{error}; open it anew"
         if self._writing.in_transaction:
             self._writing.execute("rollback")
+        if isinstance(error, sqlite3.Error):
+            return StoreFailed(f"{self.path} could not be written: {error}")
+        return error
 
     def _change(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
         """Run statements in one transaction; returns how many rows the last one changed."""
