@@ -1,0 +1,104 @@
+"""Stores of every released format can be read: what they held then is what they hold now.
+
+`python tests/storage/test_formats.py` writes the files of the current format; those of older ones are never changed.
+"""
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from oddsmith.policies.judge import judge
+from oddsmith.storage import (
+    Activation,
+    Correction,
+    DefaultReward,
+    Evidence,
+    ExpertChange,
+    Reward,
+    SQLiteReader,
+    SQLiteStore,
+    restore,
+    roster_change,
+    save_snapshot,
+)
+from oddsmith.storage.base import Erased
+from oddsmith.storage.meta import FORMAT
+from storage.samples import append, made, policy
+
+FILES = Path(__file__).parent / "formats"
+ABOUT = {"experiment": "news", "seed": 7, "arms": ["x", "y", "z"]}
+
+
+@pytest.mark.parametrize("number", [1])
+def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
+    shutil.copy(FILES / f"store-{number}.sqlite", tmp_path / "old.sqlite")
+    wanted = json.loads((FILES / f"store-{number}.json").read_text())
+    alone = judge(policy())
+    assert alone is not None
+    with SQLiteReader(tmp_path / "old.sqlite") as reader:
+        assert reader.about == ABOUT
+        assert [list(line) for line in reader.lines(0, reader.head())] == wanted["lines"]
+        positions = [line[0] for line in wanted["lines"] if line[1] == "decision"]
+        assert [decision.to_json() for decision in reader.decisions(positions[1:])] == wanted["decisions"]
+        assert isinstance(reader.decisions(positions[:1])[0].context, Erased)
+        assert [plain(one) for one in reader.evidence(positions)] == wanted["evidence"]
+    with SQLiteStore(tmp_path / "old.sqlite", alone) as store:
+        assert [snapshot.position for snapshot in store.snapshots()] == wanted["snapshots"]
+        folded = restore(store, alone, change=roster_change())
+        np.testing.assert_allclose(folded.state.log_weights, wanted["log_weights"], atol=1e-12, rtol=0)
+        assert folded.state.learnt == wanted["learnt"]
+        append(store, Reward("d2", 1.0, 99.0))  # and goes on
+        assert restore(store, alone, change=roster_change()).state.learnt == wanted["learnt"] + 1
+
+
+def plain(evidence: Evidence) -> list[Any]:
+    """Evidence as JSON has it."""
+    return [None if evidence.votes is None else evidence.votes.tolist(), evidence.shadow]
+
+
+def write() -> None:
+    """The files of the current format: a store with one of everything."""
+    number = int(FORMAT.split()[-1])
+    FILES.mkdir(exist_ok=True)
+    path = FILES / f"store-{number}.sqlite"
+    path.unlink(missing_ok=True)
+    alone = judge(policy())
+    assert alone is not None
+    votes = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    with SQLiteStore(path, alone, about=ABOUT) as store:
+        whole = np.eye(3)[[0, 1, 2, 2]]
+        append(store, replace(made("d1", time=1.0), votes=whole), replace(made("d2", time=2.0), shadow=True))
+        append(store, Reward("d1", 0.75, 3.0), replace(made("d3", deferred=True, seen=3, time=4.0), votes=votes))
+        save_snapshot(store, restore(store, alone), 4.0)
+        append(
+            store, Reward("d4", 1.0, 5.0), made("d4", time=5.0), Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0)
+        )
+        append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
+        append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0))
+        store.erase(1.5)
+        folded = restore(store, alone, change=roster_change())
+        lines = [list(line) for line in store.lines(0, store.head())]
+        positions = [line[0] for line in lines if line[1] == "decision"]
+        said = {
+            "lines": lines,
+            "decisions": [decision.to_json() for decision in store.decisions(positions[1:])],
+            "evidence": [plain(one) for one in store.evidence(positions)],
+            "snapshots": [snapshot.position for snapshot in store.snapshots()],
+            "log_weights": folded.state.log_weights.tolist(),
+            "learnt": folded.state.learnt,
+        }
+    path.with_suffix(".json").write_text(json.dumps(said, indent=1) + "\n")
+    for beside in FILES.glob("*.lock"):
+        beside.unlink()
+
+
+if __name__ == "__main__":
+    write()
