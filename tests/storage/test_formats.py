@@ -78,17 +78,16 @@ def write() -> None:
         append(store, replace(made("d1", time=1.0), votes=whole), replace(made("d2", time=2.0), shadow=True))
         append(store, Reward("d1", 0.75, 3.0), replace(made("d3", deferred=True, seen=3, time=4.0), votes=votes))
         save_snapshot(store, restore(store, alone), 4.0)
-        append(
-            store, Reward("d4", 1.0, 5.0), made("d4", time=5.0), Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0)
-        )
+        append(store, Reward("d4", 1.0, 5.0), made("d4", time=5.0))
+        append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0))
         append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
         append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0))
         store.erase(1.5)
         folded = restore(store, alone, change=roster_change())
-        lines = [list(line) for line in store.lines(0, store.head())]
-        positions = [line[0] for line in lines if line[1] == "decision"]
+        lines = list(store.lines(0, store.head()))
+        positions = [line.position for line in lines if line.kind == "decision"]
         said = {
-            "lines": lines,
+            "lines": [list(line) for line in lines],
             "decisions": [decision.to_json() for decision in store.decisions(positions[1:])],
             "evidence": [plain(one) for one in store.evidence(positions)],
             "snapshots": [snapshot.position for snapshot in store.snapshots()],
