@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: both kinds of kernels, hypothesis settings that repeat, a PostgreSQL server."""
 
+import signal
 from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,14 @@ def any_kernels(request: Any) -> Iterator[str]:
     kernels.use(request.param)
     yield request.param
     kernels.use("auto")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests were started in the background."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
 
 
 @pytest.fixture(scope="session")

@@ -199,7 +199,7 @@ def test_everybody_failing_is_uniform_and_still_a_decision() -> None:
         od.Guarded(Switched(broken)).predict((), {})
 
 
-def test_a_real_interrupt_stops_the_program() -> None:
+def test_a_real_interrupt_stops_the_program(interruptible: None) -> None:
     def pressed(context: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return GOOD

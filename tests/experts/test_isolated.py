@@ -163,7 +163,7 @@ def test_a_late_call_costs_the_process_its_life(guards: float | None) -> None:
     bank.close()
 
 
-def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.Isolated) -> None:
+def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.Isolated, interruptible: None) -> None:
     """Ctrl-C in the middle of a call: the next caller must not get that call's answer."""
     wait_for(lambda: awake(make(rules)))
     alarm = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))

@@ -20,8 +20,14 @@ def fine(context: Any) -> list[float]:
     return [0.2, 0.8]
 
 
-def threads() -> int:
-    return sum(thread.name == "oddsmith-expert" for thread in threading.enumerate())
+def there() -> set[int | None]:
+    """The experts' threads, those of earlier guards that are about to end among them."""
+    return {thread.ident for thread in threading.enumerate() if thread.name == "oddsmith-expert"}
+
+
+def threads(before: set[int | None]) -> int:
+    """How many have come since."""
+    return len(there() - before)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -44,14 +50,14 @@ class Hanging:
 
 
 def test_a_late_expert_is_not_waited_for() -> None:
-    hanging, before = Hanging(), threads()
+    hanging, before = Hanging(), there()
     bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
     for _ in range(8):  # had the guard waited, the answer would have come, and it would be no NaN
         predictions = bank.predict(bank.init(), {})
         assert np.isnan(predictions).all(axis=1).tolist() == [False, True]
     assert bank.failures() == {"hanging": {"late": 8}}
     assert bank.reasons() == {"hanging": "4 earlier calls are still running"}
-    assert threads() - before < 8  # after four that hang, no more are started
+    assert threads(before) < 8  # after four that hang, no more are started
     hanging.release.set()
 
 
@@ -101,18 +107,18 @@ def test_many_callers_at_once_are_not_late() -> None:
 
 
 def test_threads_are_kept_and_end_with_the_guard() -> None:
-    before = threads()
+    before = there()
     bank = od.Guarded(od.FunctionExperts({str(i): fine for i in range(3)}, ARMS), budget=30.0)
     for _ in range(500):
         bank.predict((), {})
-    assert 3 <= threads() - before < 50
+    assert 3 <= threads(before) < 50
     del bank
     gc.collect()
-    wait_for(lambda: threads() <= before)
+    wait_for(lambda: threads(before) == 0)
 
 
 def test_a_job_that_ends_after_the_workers_were_closed_ends_its_thread() -> None:
-    before, release, workers = threads(), threading.Event(), Workers()
+    before, release, workers = there(), threading.Event(), Workers()
 
     def job() -> None:
         release.wait(60)
@@ -120,7 +126,7 @@ def test_a_job_that_ends_after_the_workers_were_closed_ends_its_thread() -> None
     workers.run(job)
     workers.close()
     release.set()
-    wait_for(lambda: threads() <= before)
+    wait_for(lambda: threads(before) == 0)
 
 
 class Where(Experts):
@@ -157,9 +163,9 @@ def test_our_own_arithmetic_needs_no_thread() -> None:
         (Where(), False),
     ):
         assert bank.own is own
-    before = threads()
+    before = there()
     np.testing.assert_array_equal(od.Guarded(linear, budget=1e-9).predict((), np.zeros(1)), np.full((2, 2), 0.5))
-    assert threads() <= before  # those of an earlier guard may be about to end
+    assert threads(before) == 0
 
 
 def test_what_guards_inside_count_is_counted() -> None:
