@@ -59,6 +59,7 @@ def restart(folder: Path) -> tuple[float, float, Folded]:
     start, used = time.perf_counter(), time.process_time()
     opened = open_experiment(folder / "load.toml")
     folded = restore(opened.store, opened.policy, change=opened.change)
+    opened.store.tally()
     took = time.perf_counter() - start, time.process_time() - used
     opened.store.close()
     return *took, folded

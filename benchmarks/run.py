@@ -6,7 +6,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import algorithms, coverage, fitting, growth, imports, learners, obp_parity, ope, simulation, step
+from benchmarks import (
+    algorithms,
+    coverage,
+    fitting,
+    growth,
+    imports,
+    learners,
+    obp_parity,
+    ope,
+    restart,
+    service_load,
+    service_replicas,
+    simulation,
+    step,
+)
 from benchmarks.timing import machine
 
 HERE = Path(__file__).parent
@@ -23,6 +37,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "coverage": coverage.report,
     "ope": lambda: ope.report(HERE / "figures", DATA),
     "obp_parity": lambda: obp_parity.report(DATA),
+    "service": service_load.report,
+    "replicas": service_replicas.report,
+    "restart": restart.report,
 }
 
 
