@@ -20,12 +20,12 @@ def fine(context: Any) -> list[float]:
     return [0.2, 0.8]
 
 
-def there() -> set[int | None]:
+def there() -> set[threading.Thread]:
     """The experts' threads, those of earlier guards that are about to end among them."""
-    return {thread.ident for thread in threading.enumerate() if thread.name == "oddsmith-expert"}
+    return {thread for thread in threading.enumerate() if thread.name == "oddsmith-expert"}
 
 
-def threads(before: set[int | None]) -> int:
+def threads(before: set[threading.Thread]) -> int:
     """How many have come since."""
     return len(there() - before)
 

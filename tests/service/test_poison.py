@@ -19,7 +19,7 @@ POISONS = {
     "inf": lambda: float("inf"),
     "text": lambda: "text",
     "huge": lambda: np.zeros(10_000_000),
-    "late": lambda: time.sleep(0.3) or 0.5,
+    "late": lambda: time.sleep(5) or 0.5,
     "dies": lambda: os._exit(3),
 }
 
@@ -52,11 +52,12 @@ KINDS = {"raises": "raised", "exits": "raised", "inf": "values", "text": "values
 
 
 def served(folder: Path, module: str, isolate: str = "") -> Path:
-    """An experiment of one honest expert and one that is not."""
+    """An experiment of one honest expert and one that is not; a busy machine makes nobody else late."""
     (folder / f"poisonous_{module}.py").write_text(FACTORY)
     tables = TABLES.replace("MODULE", module).replace("ISOLATE", isolate)
     path = place(folder, experts=tables, top="")
-    path.write_text(path.read_text().replace("budget_ms = 60000", "budget_ms = 100"))
+    if module == "late":
+        path.write_text(path.read_text().replace("budget_ms = 60000", "budget_ms = 1500"))
     return path
 
 

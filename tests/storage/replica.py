@@ -2,8 +2,8 @@
 
     replica.py URL EXPERIMENT window | sequence
 
-It is told on standard input to `stop` its writers, and then to `tell` its state. `sequence` follows the log by a number
-that rows get before they are committed: broken on purpose.
+It is told on standard input to `look` how far it is, to `stop` its writers, and then to `tell` its state. `sequence`
+follows the log by a number that rows get before they are committed: broken on purpose.
 """
 
 import hashlib
@@ -87,6 +87,8 @@ def main() -> None:
                 for writer in writers:
                     writer.join()
                 print("stopped", flush=True)
+            elif order == "look":
+                print(live.position, flush=True)
             elif order == "tell":
                 live = advance(store, judge, live)
                 print(json.dumps([live.position, live.state.learnt, digest(live.state)]), flush=True)

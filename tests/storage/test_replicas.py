@@ -62,6 +62,15 @@ def stalled(url: str, experiment: str, name: str) -> Iterator[None]:
         run(connection.execute("commit"))
 
 
+def go_on(replica: Replica) -> None:
+    """Until a replica has read on: past what is stalled, if it is one that does so; the window never is."""
+    start = replica.ask("look")
+    for _ in range(200):
+        if replica.ask("look") != start:
+            return
+        time.sleep(0.01)
+
+
 def played(url: str, experiment: str, variant: str, *, kills: int, seconds: float) -> tuple[list[Any], list[Any]]:
     """What two replicas say in the end (position, rewards learnt, state), and what a full replay of the log says."""
     judge = policy()
@@ -69,6 +78,7 @@ def played(url: str, experiment: str, variant: str, *, kills: int, seconds: floa
     for i in range(kills):
         with stalled(url, experiment, f"stalled-{i}"):
             time.sleep(seconds / 2)
+            go_on(replicas[1])
         replicas.pop(0).end(kill=True)
         replicas.append(Replica(url, experiment, variant))
         time.sleep(seconds / 2)
