@@ -148,7 +148,7 @@ def test_another_policy_is_refused_and_a_missing_expert_is_said(tmp_path: Path) 
             verify(store, policy=policy(gamma=0.2))
         (*_, experts) = verify(store, policy=policy()).levels
         assert experts.checked == experts.followed > 0
-        assert any("'late' must be there to join" in why for why in experts.untested)
+        assert any("'late' joined at position" in why for why in experts.untested)
 
 
 def test_experts_that_failed_then_are_not_held_to_what_they_say_now(tmp_path: Path) -> None:

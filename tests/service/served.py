@@ -49,6 +49,15 @@ def place(
     return path
 
 
+def place_for_anything(folder: Path) -> Path:
+    """The policy file of an experiment whose experts can read any context."""
+    code = "import oddsmith as od\n\n\ndef says(context):\n    return [0.2, 0.3, 0.4]\n\n\n"
+    (folder / "any_context.py").write_text(
+        code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n"
+    )
+    return place(folder, experts='[experts.any]\nkind = "python"\nfactory = "any_context:bank"\n')
+
+
 class Hands:
     """A clock in the test's hands: `wall` may be set to anything, `steady` only goes on."""
 
@@ -113,7 +122,7 @@ class Here:
 
 
 @contextmanager
-def here(*files: Path, keys: Path | None = None, clock: Clock | None = None) -> Iterator[Here]:
+def here(*files: Path, keys: Path | None = None, clock: Clock | None = None, seconds: float = 30.0) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
     inner = app.app
@@ -126,7 +135,7 @@ def here(*files: Path, keys: Path | None = None, clock: Clock | None = None) -> 
         ) as client,
     ):
         served = Here(app, inner.state.service, portal, client)
-        wait(lambda: served.ask("GET", "/readyz").status_code == 200)
+        wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
         yield served
 
 

@@ -247,14 +247,14 @@ def padded(length: int) -> bytes:
 @pytest.mark.parametrize("form", ["length", "chunks"])
 @pytest.mark.parametrize(("path", "limit"), [("/v1/decide", 65_536), ("/v1/decide/batch", MEGABYTE)])
 def test_a_body_may_have_so_many_bytes_and_no_more(strict: Elsewhere, form: str, path: str, limit: int) -> None:
-    for length, status in ((limit, 200), (limit + 1, 413)):
+    for length, statuses in ((limit, {200, 422}), (limit + 1, {413})):
         body = padded(length)
         if path.endswith("batch"):
             body = b'{"decisions": [%s]}' % padded(length - len(b'{"decisions": []}'))
         assert len(body) == length
         pieces = (body[i : i + 4096] for i in range(0, length, 4096))
         answer = strict.client.post(path, content=body if form == "length" else pieces)
-        assert answer.status_code == status
+        assert answer.status_code in statuses
 
 
 def test_a_batch_may_have_so_many_entries_and_no_more(strict: Elsewhere) -> None:

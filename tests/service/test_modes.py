@@ -192,7 +192,9 @@ def test_experts_join_and_retire_while_it_runs(tmp_path: Path) -> None:
     joins = {"expert": "late", "change": "added", "share": 0.3, "key": "one"}
     with here(file) as served:
         arm = ARMS.index(served.post("decide", {"context": CONTEXT, "id": "old"})["arm"])
-        assert "must be on the bench" in served.post("experts", joins, status=422)["error"]
+        assert (
+            "must be on the policy file's bench, which is empty" in served.post("experts", joins, status=422)["error"]
+        )
         place(tmp_path, top=PLAIN, experts=BENCH)  # the file is read again
         assert served.post("experts", joins)["new"]
         assert not served.post("experts", joins)["new"]

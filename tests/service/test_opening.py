@@ -105,6 +105,31 @@ def test_an_end_that_comes_with_news_is_an_end(tmp_path: Path) -> None:
     assert asyncio.run(end())
 
 
+def test_stores_are_not_shared_and_other_databases_not_known(tmp_path: Path) -> None:
+    first, second = (
+        place(tmp_path, "one", service="store = 's.sqlite'\n"),
+        place(tmp_path, "two", service="store = 's.sqlite'\n"),
+    )
+    with pytest.raises(od.InvalidInput, match=r"must have stores of their own; got '.*s\.sqlite' twice"):
+        open_experiments([first, second])
+    with pytest.raises(od.InvalidInput, match=r"service.store must be a file, or postgresql://…; got mysql://…"):
+        open_experiment(edited(first, "s.sqlite", "mysql://root:secret@host/db"))
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    open_experiment(place(tmp_path)).store.close()
+    assert (tmp_path / "news.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_lambdas_cannot_be_served_and_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lambda_bank.py").write_text(
+        "import oddsmith as od\ndef bank(arms):\n    return od.FunctionExperts({'x': lambda c: [1, 0, 0]}, arms)\n"
+    )
+    path = place(tmp_path, experts='[experts.x]\nkind = "python"\nfactory = "lambda_bank:bank"\n')
+    with pytest.raises(od.NotPortable, match=r"news.toml: .*lambda"):
+        open_experiment(path)
+
+
 def test_passwords_are_not_shown() -> None:
     assert Settings("postgresql://ann:secret@host/db").place == "postgresql://ann:…@host/db"
     assert Settings("/tmp/news.sqlite").place == "/tmp/news.sqlite"

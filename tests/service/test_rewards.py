@@ -191,7 +191,7 @@ def test_parts_add_up_when_the_window_closes(tmp_path: Path) -> None:
 def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         served.decide(IDS[0])
-        assert "value must be in [0, 1]; got 1.5" in served.reward(IDS[0], 1.5, status=422)["error"]
+        assert "reward must be in [0, 1]; got 1.5" in served.reward(IDS[0], 1.5, status=422)["error"]
         assert "key must be left out" in served.reward(IDS[0], 1, status=422, key="x")["error"]
         served.post("correct", {"id": IDS[0], "reward": 1, "key": "k"}, status=409)
         served.post("correct", {"id": "nobody", "reward": 1, "key": "k"}, status=409)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oddsmith.service.guard import SCOPES
 from oddsmith.service.keys import create
-from service.served import here, place, process
+from service.served import here, place, place_for_anything, process
 
 CONFIG = """
 [checks]
@@ -26,7 +26,7 @@ def schemathesis(folder: Path, examples: int, *more: str, before: str = "") -> "
     (folder / "schemathesis.toml").write_text(CONFIG)
     token = create(folder / "keys.json", "tester", ["admin"])
     key = {"Authorization": f"Bearer {token}"}
-    with process(place(folder), keys=folder / "keys.json", before=before) as served:
+    with process(place_for_anything(folder), keys=folder / "keys.json", before=before) as served:
         command = [sys.executable, "-m", "schemathesis.cli", f"--config-file={folder / 'schemathesis.toml'}", "run"]
         command += [f"http://127.0.0.1:{served.port}/openapi.json", "--header", f"Authorization: Bearer {token}"]
         command += [

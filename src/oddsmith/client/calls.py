@@ -46,7 +46,8 @@ class Calls:
         `eligible` restricts the arms. `unit` is whom a sticky experiment decides for. A `deferred` decision counts
         once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1).
         """
-        said = {"id": id or new_id(), "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
+        own = new_id() if unit is None else None  # a unit's decision has an id of its own
+        said = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
         said |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
         return self._post("/v1/decide", said, Decided)
 
@@ -55,7 +56,8 @@ class Calls:
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        entries = [{"id": new_id()} | _entry("decisions", one, "context") for one in decisions]
+        told = [_entry("decisions", one, "context") for one in decisions]
+        entries = [one if "unit" in one else {"id": new_id()} | one for one in told]
         return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, Decided))
 
     def reward(self, id: str, reward: float, *, key: str = "") -> Steps[Kept]:

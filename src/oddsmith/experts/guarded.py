@@ -101,6 +101,25 @@ class Guarded(Wrapper):
         """Whether every expert is asked in the calling thread: then no call waits for a budget."""
         return self.budget is None or all(leaf.inline for leaf in self._leaves)
 
+    def objection(self, state: State, context: Context, eligible: Bools | None = None) -> InvalidInput | None:
+        """Why no expert can read this context, if all of them say so; None where somebody fails in another way.
+
+        For whoever saw everybody asleep: experts that are asked in threads are not asked again.
+        """
+        said: list[InvalidInput] = []
+        for leaf in self._leaves:
+            own = state
+            for step in leaf.path:
+                own = own[step]
+            try:
+                if leaf.inline:
+                    leaf.bank.advise(own, context, eligible)
+            except InvalidInput as error:
+                said.append(error)
+            except Exception:
+                return None
+        return said[0] if len(said) == len(self._leaves) else None
+
     def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
         """This guard, with what it has counted, around another roster."""
         guard = replace(self, experts=experts, retired=retired)

@@ -1,6 +1,8 @@
 """The ASGI application: routes, keys, errors as answers, and the life of its experiments."""
 
 import asyncio
+import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +32,8 @@ from oddsmith.service.refusal import Refusal
 
 __all__ = ["Service", "make_app"]
 
+_PLACE = re.compile(r"^(.*) - at `\$\.?(.+)`$", re.DOTALL)
+_log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 _FULL = ("disk is full", "database or disk is full", "No space left")
 
@@ -54,7 +58,10 @@ class Service:
                 try:
                     await experiment.begin()
                 except Exception as error:
-                    experiment.learner.trouble = f"its state cannot be restored: {error}"
+                    said = f"its state cannot be restored: {error}"
+                    if said != experiment.learner.trouble:
+                        _log.error("experiment %s is not ready: %s", experiment.name, said)
+                    experiment.learner.trouble = said
                     await asyncio.sleep(1.0)
 
     async def end(self) -> None:
@@ -180,7 +187,7 @@ def _refusal(error: Exception) -> Refusal:
     """The answer that an error stands for."""
     said = str(error)
     if isinstance(error, msgspec.ValidationError):
-        return Refusal(422, "invalid", said)
+        return Refusal(422, "invalid", _PLACE.sub(r"\2: \1", said))
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeError):
         return Refusal(400, "malformed", f"the body must be JSON; {said:.200}")
     if isinstance(error, routes.NotFound):

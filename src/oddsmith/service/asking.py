@@ -32,6 +32,8 @@ class Panel:
             return await self._whole(now, context, eligible, step), None
         if isinstance(now.experts, Guarded) and now.experts.inline:
             answer = Answer(*now.experts.advise(now.state.experts, context, eligible))
+            if not answer.ballots.any() and (said := now.experts.objection(now.state.experts, context, eligible)):
+                raise said  # nobody is broken: it is the context
         else:
             ask = partial(now.experts.advise, now.state.experts, context, eligible)
             answer = Answer(*await asyncio.get_running_loop().run_in_executor(self._threads, ask))

@@ -11,6 +11,8 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Decision, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm, StoreFailed
+from oddsmith.experts.base import Experts
+from oddsmith.experts.guarded import Guarded
 from oddsmith.service.asking import Panel
 from oddsmith.service.clock import Clock
 from oddsmith.service.contexts import check_context
@@ -35,22 +37,20 @@ class Experiment:
     """One experiment, made inside a running event loop; `begin` before and `end` after use."""
 
     def __init__(self, opened: Opened, clock: Clock) -> None:
-        self.name, self.arms, self.settings, self.scale = (
-            opened.file.name,
-            opened.file.arms,
-            opened.settings,
-            opened.scale,
-        )
+        self.name, self.arms = opened.file.name, opened.file.arms
+        self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
         self.learner = Learner(opened.store, opened.policy, opened.change, clock, opened.settings.snapshot_every)
         self.writer = Writer(opened.store, self.learner.wake)
         self.panel = Panel()
+        self.changing = asyncio.Lock()
         self.decided: dict[str, int] = {}
         self._uniform = Uniforms(opened.seed)
         self._numbers = {arm: number for number, arm in enumerate(self.arms)}
         self._steps = 0
         self._mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
         self._tasks: list[asyncio.Task[None]] = []
+        self._warned: set[str] = set()
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
@@ -80,6 +80,8 @@ class Experiment:
 
     async def decide(self, asked: DecideEntry) -> Decided:
         """One decision, on disk."""
+        if asked.unit is not None and not self.settings.sticky:
+            raise InvalidInput(f"unit must be left out, for experiment {self.name!r} is not sticky; got {asked.unit!r}")
         if self.settings.sticky:
             kept = await self._kept_for(asked)
             if isinstance(kept, Decided):
@@ -154,11 +156,19 @@ class Experiment:
         number = decision.arm
         decision = decision._replace(arm=self.arms[number], index=number)
         if decision.log_weights is not None and now.experts is not None and decision.advice is not None:
-            more["asleep"] = [
-                name for name, said in zip(now.experts.names, decision.advice, strict=True) if said != said
-            ]
+            heard = zip(now.experts.names, decision.advice, strict=True)
+            more["asleep"] = [name for name, said in heard if said != said]
+            self._warn(now.experts, more["asleep"])
         shadow = "would" in more
         return DecisionMade(id, decision, now.position, self.clock(), asked.deferred, votes, shadow), more
+
+    def _warn(self, experts: Experts, asleep: list[str]) -> None:
+        """One line in the log for each expert that fails, the first time."""
+        if isinstance(experts, Guarded) and not self._warned.issuperset(asleep):
+            for name, reason in experts.reasons().items():
+                if name in asleep and name not in self._warned:
+                    _log.warning("experiment %s: expert %s sleeps: %r", self.name, name, reason[:200])
+            self._warned.update(asleep)
 
     async def _answer(self, event: DecisionMade, receipt: Receipt, more: dict[str, Any]) -> Decided:
         if not receipt.new:  # somebody has asked this before: that answer stands
@@ -198,6 +208,8 @@ class Experiment:
         """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
         if asked.unit is None:
             raise InvalidInput(f"unit must be given, for experiment {self.name!r} is sticky; got none")
+        if asked.id is not None:
+            raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {asked.id!r}")
         allowed = None if asked.eligible is None else set(asked.eligible)
         for turn in range(1, len(self.arms) + 2):
             id = f"~{asked.unit}" if turn == 1 else f"~{asked.unit}~{turn}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from oddsmith import kernels
 from oddsmith.decision import Policy
-from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.errors import BadFile, InvalidInput, NotPortable
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.guarding import guarded
@@ -57,8 +57,32 @@ class Opened:
 def open_experiment(path: Path | str) -> Opened:
     """The experiment that a policy file describes, with its store open."""
     file = read_policy(path)
-    settings = read_settings(file)
+    return _opened(file, read_settings(file))
+
+
+def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
+    """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is."""
+    files = [read_policy(path) for path in paths]
+    settings = [read_settings(file) for file in files]
+    _check_apart("names", [file.name for file in files])
+    _check_apart("stores", [one.store for one in settings if not one.shared])
+    opened: list[Opened] = []
+    try:
+        for file, one in zip(files, settings, strict=True):
+            opened.append(_opened(file, one))
+    except BaseException:
+        for done in opened:
+            done.store.close()
+        raise
+    return opened
+
+
+def _opened(file: PolicyFile, settings: Settings) -> Opened:
     policy = guarded(file.policy, settings.budget, arms=file.arms)
+    try:
+        fingerprint(policy)
+    except NotPortable as error:
+        raise NotPortable(f"{file.path}: {error}") from error
     compiled = kernels.compiled()  # numba takes seconds to import: not out of the budget of the first decision
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about = {
@@ -82,19 +106,10 @@ def open_experiment(path: Path | str) -> Opened:
     return Opened(file, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
 
 
-def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
-    """All experiments of these policy files, each with a name of its own; if one cannot be opened, none is."""
-    opened: list[Opened] = []
-    try:
-        for path in paths:
-            opened.append(open_experiment(path))
-            if opened[-1].file.name in [one.file.name for one in opened[:-1]]:
-                raise InvalidInput(f"experiments must have names of their own; got {opened[-1].file.name!r} twice")
-    except BaseException:
-        for one in opened:
-            one.store.close()
-        raise
-    return opened
+def _check_apart(what: str, given: list[str]) -> None:
+    twice = [one for one in given if given.count(one) > 1]
+    if twice:
+        raise InvalidInput(f"experiments must have {what} of their own; got {twice[0]!r} twice")
 
 
 def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, Any]) -> Store:

@@ -56,7 +56,7 @@ async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Result
 
 async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
     """Keep a correction; the state follows once it is folded anew."""
-    value = experiment.scale.reward(asked.reward)
+    value = _scaled(experiment, asked.reward)
     event = Correction(asked.id, value, experiment.clock(), asked.key)
     try:
         receipt = await experiment.append(event)
@@ -75,16 +75,30 @@ async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
 
 async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
     """An expert joins or retires: answered once the state knows it."""
+    if (asked.share is None) == (asked.change == "added"):
+        got = "none" if asked.share is None else f"{asked.share:g}"
+        raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
     event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
-    if not any(line.key == asked.key for line in await asyncio.to_thread(experiment.changes)):
-        await _check_change(experiment, asked)
-    receipt = await experiment.append(event)
+    same = (f"expert {asked.change}", asked.expert, asked.key)
+    async with experiment.changing:  # one after the other, each on the state that the last one left
+        if same not in [(line.kind, line.id, line.key) for line in await asyncio.to_thread(experiment.changes)]:
+            await _known(experiment, await asyncio.to_thread(experiment.store.head))
+            await _check_change(experiment, asked)
+        receipt = await experiment.append(event)
+        await _known(experiment, receipt.position)
+    if receipt.new and (experiment.weights().get(asked.expert, 0.0) > 0) != (asked.change == "added"):
+        raise Conflict(f"expert {asked.expert!r} was changed by somebody else at the same time: this has no effect")
+    return m.Kept(asked.expert, receipt.position, receipt.new)
+
+
+async def _known(experiment: Experiment, position: int) -> None:
+    """Wait until the state knows all events up to a position."""
     try:
-        await asyncio.wait_for(experiment.learner.reached(receipt.position), _PATIENCE)
+        async with asyncio.timeout(_PATIENCE):
+            await experiment.learner.reached(position)
     except TimeoutError as error:
         trouble = experiment.learner.trouble or "it is busy"
-        raise StoreFailed(f"the change is on disk, but the state does not know it yet: {trouble}") from error
-    return m.Kept(asked.expert, receipt.position, receipt.new)
+        raise StoreFailed(f"the state does not know position {position} yet: {trouble}") from error
 
 
 async def decision(experiment: Experiment, id: str, explain: bool) -> m.DecisionRecord:
@@ -150,7 +164,14 @@ def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
 def _reward(experiment: Experiment, asked: m.RewardEntry) -> Reward:
     if asked.key and experiment.settings.rule == "first":
         raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
-    return Reward(asked.id, experiment.scale.reward(asked.reward), experiment.clock(), asked.key)
+    return Reward(asked.id, _scaled(experiment, asked.reward), experiment.clock(), asked.key)
+
+
+def _scaled(experiment: Experiment, reward: float) -> float:
+    low, high = experiment.scale.low, experiment.scale.high
+    if not low <= reward <= high:
+        raise InvalidInput(f"reward must be in [{low:g}, {high:g}]; got {reward:g}")
+    return experiment.scale.reward(reward)
 
 
 def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
@@ -164,6 +185,8 @@ async def _check_change(experiment: Experiment, asked: m.Change) -> None:
     weights = experiment.weights()
     active = {name for name, weight in weights.items() if weight > 0}
     if asked.change == "retired":
+        if asked.expert not in weights:
+            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}")
         if asked.expert not in active:
             raise Conflict(f"expert must have weight to be retired; got {asked.expert!r}, which has none")
         if len(active) == 1:
@@ -174,5 +197,5 @@ async def _check_change(experiment: Experiment, asked: m.Change) -> None:
     if asked.expert not in weights:
         await asyncio.to_thread(experiment.opened.reread)
         if asked.expert not in experiment.opened.bench:
-            bench = ", ".join(experiment.opened.bench) or "nobody"
-            raise InvalidInput(f"expert must be on the bench of the policy file, {bench}; got {asked.expert!r:.60}")
+            bench = ", ".join(experiment.opened.bench) or "which is empty"
+            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {asked.expert!r:.60}")

@@ -61,6 +61,8 @@ def read_settings(file: PolicyFile) -> Settings:
 def _read(keys: Keys, file: PolicyFile) -> Settings:
     folder = file.path.resolve().parent
     store = keys.text("store", f"{file.name}.sqlite")
+    if "://" in store and not store.startswith(_POSTGRES):
+        raise InvalidInput(f"service.store must be a file, or postgresql://…; got {store.split('://')[0]}://…")
     rule: Any = keys.text("reward_rule", "first", choices=("first", "sum"))
     window = _optional(keys, "window_s", 1e-3, 1e10)
     low, high = file.reward_scale.low, file.reward_scale.high

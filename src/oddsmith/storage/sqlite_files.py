@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +85,9 @@ def _holder(path: Path) -> str | None:
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection that starts no transaction by itself."""
+    if not read_only and not path.exists():
+        with suppress(OSError):  # SQLite says better what is wrong with the place
+            path.touch(mode=0o600)  # it will hold people's contexts
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:

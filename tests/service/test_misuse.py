@@ -1,0 +1,96 @@
+"""What callers and operators get wrong: told in one sentence, and nothing is harmed."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oddsmith.service.experiment import Experiment
+from service.served import CONTEXT, EXPERTS, here, place
+from service.test_modes import BENCH
+
+UNREADABLE: list[Any] = [5, "abc", [1.0, 2.0, 3.0], {"hour": 9}, None, [["a"]]]
+
+
+@pytest.mark.parametrize("context", UNREADABLE, ids=str)
+def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any) -> None:
+    with here(place(tmp_path)) as served:
+        assert "context" in served.post("decide", {"context": context}, status=422)["error"]
+        (refused,) = served.post("decide/batch", {"decisions": [{"context": context}]})["results"]
+        assert refused["code"] == "invalid"
+        assert served.get("/v1/stats")["events"] == {}
+        assert "asleep" not in served.decide("good")
+
+
+def test_learners_refuse_what_they_cannot_read(tmp_path: Path) -> None:
+    with here(place(tmp_path, top="", experts='[experts.auto]\nkind = "auto"\n')) as served:
+        assert "context must be a dict" in served.post("decide", {"context": 5}, status=422)["error"]
+        served.post("decide", {"context": {"hour": 5}})
+
+
+def test_units_and_ids_do_not_mix(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        asked = {"context": CONTEXT, "unit": "ann"}
+        assert "unit must be left out" in served.post("decide", asked, status=422)["error"]
+    with here(place(tmp_path, "sticky", service="sticky = true\n")) as served:
+        assert "id must be left out" in served.post("decide", asked | {"id": "mine"}, status=422)["error"]
+        assert served.post("decide", asked)["id"] == "~ann"
+
+
+def test_of_changes_at_once_none_is_answered_in_vain(tmp_path: Path) -> None:
+    """All experts are retired at once, by one key: the last one must be told that it stays."""
+    with here(place(tmp_path)) as served, ThreadPoolExecutor(4) as threads:
+
+        def retire(name: str) -> int:
+            body = {"expert": name, "change": "retired", "key": "same"}
+            return int(served.ask("POST", "/v1/experts", json=body).status_code)
+
+        assert sorted(threads.map(retire, EXPERTS)) == [200, 200, 200, 409]
+        weights = served.get("/v1/posterior")["posterior"]
+        assert sorted(weights.values()) == [0.0, 0.0, 0.0, 1.0]
+        (left,) = [name for name, weight in weights.items() if weight]
+        answers = [retire(name) for name in EXPERTS if name != left]
+        assert answers == [200, 200, 200]  # repeats have no effect
+        assert (
+            "expert must be one of"
+            in served.post("experts", {"expert": "zoe", "change": "retired", "key": "k"}, status=422)["error"]
+        )
+        assert (
+            "share must be given"
+            in served.post("experts", {"expert": "late", "change": "added", "key": "k"}, status=422)["error"]
+        )
+
+
+def test_a_joined_expert_whose_table_is_gone_is_said(
+    tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = place(tmp_path, experts=BENCH)
+    with here(file) as served:
+        served.post("experts", {"expert": "late", "change": "added", "share": 0.2, "key": "one"})
+        monkeypatch.setattr(Experiment, "end", _closed)  # without a snapshot
+    monkeypatch.undo()
+    place(tmp_path)
+    with caplog.at_level(logging.ERROR), pytest.raises(AssertionError, match="too long"), here(file, seconds=3.0):
+        pass
+    assert "expert 'late' joined at position 1: its table must stay in the policy file" in caplog.text
+
+
+async def _closed(self: Experiment) -> None:
+    for task in self._tasks:
+        task.cancel()
+    self.store.close()
+
+
+def test_a_failing_expert_is_logged_once(tmp_path: Path, caplog: Any) -> None:
+    (tmp_path / "grumpy_bank.py").write_text(
+        "import oddsmith as od\ndef says(context):\n    raise RuntimeError('no mood')\n"
+        "def bank(arms):\n    return od.FunctionExperts({'grump': says}, arms)\n"
+    )
+    file = place(tmp_path, experts='[experts.grump]\nkind = "python"\nfactory = "grumpy_bank:bank"\n')
+    with caplog.at_level(logging.WARNING), here(file) as served:
+        for _ in range(3):
+            assert served.decide()["asleep"] == ["grump"]
+    assert caplog.text.count("expert grump sleeps") == 1
+    assert "no mood" in caplog.text
