@@ -142,7 +142,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         wait(lambda: served.ask("GET", "/readyz").status_code == 200)
         assert served.post("experts", {"expert": "other", "change": "retired", "key": "k"})[
             "new"
-        ]  # nothing was written
+        ]  # it was not written
         served.state()
         found = served.get("/v1/posterior")
         assert (found["learnt"], found["retired"]) == (4, ["other"])
