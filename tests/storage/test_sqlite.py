@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
@@ -118,6 +119,38 @@ def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     assert all(future.done() and future.exception() is None for future in futures)
     with pytest.raises(od.StoreFailed, match="it is closed"):
         store.append([made("late")])
+
+
+def test_closing_waits_for_whoever_reads_or_keeps(tmp_path: Path) -> None:
+    """A connection that is closed while another thread uses it ends the process."""
+    store = SQLiteStore(tmp_path / "events.sqlite", policy())
+    append(store, made("a"))
+    closing = threading.Thread(target=store.close)
+    with store._writer:
+        with store._reader:
+            closing.start()
+            closing.join(0.1)
+            assert store._reading.execute("select count(*) from events").fetchone() == (1,)
+        closing.join(0.1)
+        assert store._writing.execute("select count(*) from events").fetchone() == (1,)
+    closing.join(30)
+    assert not closing.is_alive()
+    for late in (store.head, lambda: store.erase(0.0), lambda: store.append([made("b")])):
+        with pytest.raises(od.StoreFailed, match="closed"):
+            late()
+
+
+def test_a_disk_that_fails_while_erasing_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
+        append(store, made("a"))
+        change, store._change = store._change, lambda *_: 0  # type: ignore[method-assign]
+        with store._writer:
+            store._writing.execute("begin immediate")  # then the log cannot be emptied
+        with pytest.raises(od.StoreFailed, match="erase again"):
+            store.erase(1e9)
+        store._writing.execute("rollback")
+        store._change = change  # type: ignore[method-assign]
+        assert store.erase(1e9) == 1
 
 
 def test_files_that_are_no_stores(tmp_path: Path) -> None:

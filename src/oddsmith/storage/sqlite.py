@@ -102,8 +102,11 @@ class SQLiteStore(SQLiteReader):
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, on disk too; returns how many."""
         erased = self._change(("delete from contexts where time < ?", (before,)))
-        with self._writer, self._reader:  # the write-ahead log still holds them
-            (held, *_) = self._writing.execute("pragma wal_checkpoint(truncate)").fetchone()
+        try:
+            with self._writer, self._reader:  # the write-ahead log still holds them
+                (held, *_) = self._writing.execute("pragma wal_checkpoint(truncate)").fetchone()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{self.path} still holds contexts on disk, erase again: {error}") from error
         if held:
             raise StoreFailed(f"{self.path} is being read by another program: contexts are still on disk, erase again")
         return erased
@@ -116,7 +119,9 @@ class SQLiteStore(SQLiteReader):
             self._closed = True
         self._thread.join()
         super().close()
-        self._files.close()
+        with self._writer:  # a snapshot may be on its way
+            self._broken = self._broken or "it is closed"
+            self._files.close()
 
     def _write_on(self) -> None:
         """The writer thread: group after group until the store is closed."""
@@ -140,6 +145,7 @@ class SQLiteStore(SQLiteReader):
         """Insert in the caller's thread, which holds the right to write; the writer's thread commits."""
         future.set_running_or_notify_cancel()
         try:
+            self._check_trust()  # a snapshot that failed may have let go of the right just now
             self._writing.execute("begin immediate")
             receipts = tuple(insert(self._writing, row) for row in rows)
         except BaseException as error:
@@ -177,14 +183,17 @@ class SQLiteStore(SQLiteReader):
     def _transaction(self) -> Iterator[None]:
         """All or nothing on the writing connection."""
         with self._writer:
+            self._check_trust()
             try:
-                if self._broken:
-                    raise StoreFailed(f"{self.path} takes no more events: {self._broken}")
                 self._writing.execute("begin immediate")
                 yield
                 self._writing.execute("commit")
             except BaseException as error:
                 raise self._failed(error) from error
+
+    def _check_trust(self) -> None:
+        if self._broken:
+            raise StoreFailed(f"{self.path} takes no more events: {self._broken}")
 
     def _failed(self, error: BaseException) -> BaseException:
         """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""

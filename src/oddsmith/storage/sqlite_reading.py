@@ -132,8 +132,9 @@ class SQLiteReader:
         return bytes(found[0][0])
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._reading.close()
+        """Let go of the file, once nobody reads: SQLite does not survive a connection that is closed under a reader."""
+        with self._reader:
+            self._reading.close()
 
     def _rows(self, query: str, positions: Sequence[int]) -> list[Any]:
         """What a query finds of decisions by position, in the order asked for."""
