@@ -35,7 +35,8 @@ class Learner:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
     A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
-    go on with until the new one is there. `learning` is held while a state that moves is written.
+    go on with until the new one is there. `learning` is held while a state that moves is written; `torn` says that one
+    was left half written: it is never kept, and restored to what it was before.
     """
 
     def __init__(self, store: Store, policy: Policy, change: Change, clock: Callable[[], float], every: int) -> None:
@@ -48,6 +49,7 @@ class Learner:
         self.refolds = 0
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
+        self.torn = False  # a state that moves is being written, or was left half way
         self._folded = Folded(None, 0, policy)
         self.now = Now(None, 0, policy, None, None)
 
@@ -69,21 +71,23 @@ class Learner:
 
     async def run(self, poll: float | None) -> None:
         """Follow the log for ever; `poll` says how often to look for events of other replicas."""
-        torn = False
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(poll):  # wait_for may swallow the cancellation that ends this task
                     await self._wake.wait()
             self._wake.clear()
             try:
-                if torn:
-                    self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
-                    torn = False
+                if self.torn:
+                    async with self.learning:
+                        await self._mend()
                 await self.catch_up()
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
-                torn = torn or not isinstance(error, StoreFailed)
-                self.trouble = f"learning failed: {type(error).__name__}: {error}" if torn else str(error)
+                known = isinstance(error, StoreFailed)
+                self.trouble = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
+                if not known:
+                    with suppress(Exception):  # from here it is soon restored the next time
+                        await self.save()
                 await asyncio.sleep(_BACKOFF)
                 self._wake.set()
 
@@ -113,10 +117,10 @@ class Learner:
 
     async def save(self) -> None:
         """Keep a snapshot of the state as it is."""
-        folded = self._folded
-        if folded.position == self.snapshot or folded.state is None:
-            return
         async with self.learning:  # a state that moves is packed between two updates
+            folded = self._folded
+            if folded.position == self.snapshot or folded.state is None or self.torn:
+                return
             content = pack(folded.policy, folded.state, {"position": folded.position})
         snapshot = Snapshot(folded.position, fingerprint(folded.policy), FORMAT, self._clock())
         await asyncio.to_thread(self._store.keep, snapshot, content)
@@ -131,13 +135,29 @@ class Learner:
         """The state at `head`. In between it is nobody's: a value may be that of a correction further on."""
         if folded.policy.moves:
             async with self.learning:
-                if len(steps) <= _SLICE // 10:
-                    return settle(folded, steps, head, self._change)
-                return await asyncio.to_thread(settle, folded, steps, head, self._change)
+                self.torn = True  # and stays so where this is cancelled, for its thread goes on
+                try:
+                    if len(steps) <= _SLICE // 10:
+                        settled = settle(folded, steps, head, self._change)
+                    else:
+                        settled = await asyncio.to_thread(settle, folded, steps, head, self._change)
+                except Exception:
+                    with suppress(Exception):  # decisions wait for it, and go on with what there is if it fails, too
+                        await self._mend()
+                    raise
+                self.torn = False
+                return settled
         for first in range(0, len(steps), _SLICE):
             folded = settle(folded, steps[first : first + _SLICE], head, self._change)
             await asyncio.sleep(0)
         return folded._replace(position=head)
+
+    async def _mend(self) -> None:
+        """The state as it was before it was left half way; the caller holds `learning`."""
+        until = self._folded.position
+        whole = await asyncio.to_thread(restore, self._store, self._first, until=until, change=self._change)
+        self.torn = False
+        self._become(whole)
 
     def _become(self, folded: Folded) -> None:
         policy, known = folded.policy, self.now
