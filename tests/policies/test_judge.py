@@ -8,8 +8,9 @@ import pytest
 
 import oddsmith as od
 from oddsmith.experts.answered import Answer, Answered
+from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import ExpertState
-from oddsmith.policies.judge import added, fitted, judge, judge_from, retired, weighed, written
+from oddsmith.policies.judge import active, added, fitted, judge, judge_from, retired, weighed, written
 
 POLICIES: dict[str, Any] = {
     "plain": {},
@@ -137,6 +138,21 @@ def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
     assert retired(back, again, "nobody") == (back, again)
     _, last = retired(*retired(*retired(back, again, "a"), "b"), "c")
     assert weights_of(last).tolist() == [0.0, 0.0, 1.0]  # the last one cannot go
+
+
+def test_what_becomes_of_a_policy_does_not_depend_on_the_state() -> None:
+    """A snapshot's policy is found without its state: from the lines before it alone."""
+    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1])
+    for weights in ([0.0, -np.inf, -2000.0], [0.0, -np.inf, -np.inf]):
+        state = ExpertState(np.array(weights), 7, policy.init().experts)
+        assert added(policy, state, "b", 0.5) == (policy, state)  # refuted, not retired
+        assert active(policy) == ["a", "b", "c"]
+        changed, left = retired(policy, state, "a")
+        fresh, _ = retired(policy, policy.init(), "a")
+        assert fingerprint(changed) == fingerprint(fresh)
+        assert active(changed) == ["b", "c"]
+        expected = [0.0, 0.0, 1.0] if weights[2] > -np.inf else [0.0, 0.75, 0.25]
+        np.testing.assert_allclose(weights_of(left), expected, atol=1e-15)
 
 
 def test_who_joined_after_a_decision_sleeps_in_it() -> None:

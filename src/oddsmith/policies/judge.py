@@ -23,7 +23,7 @@ from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.schedules import PowerSchedule
 
-__all__ = ["added", "fitted", "judge", "judge_from", "retired", "weighed", "written"]
+__all__ = ["active", "added", "fitted", "judge", "judge_from", "retired", "weighed", "written"]
 
 Changed: TypeAlias = tuple[Policy, ExpertState]
 _PLAIN = ("eta", "optimism", "share", "discount")
@@ -89,14 +89,14 @@ def judge_from(said: dict[str, Any]) -> Policy:
 def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Experts | None = None) -> Changed:
     """Policy and state with an expert that joins, or comes back, with a share of the weight and of the prior.
 
-    `bank` holds this one expert; None for a judge. The others keep their proportions. Whoever is there with weight
-    stays as it is.
+    `bank` holds this one expert; None for a judge. The others keep their proportions. Whoever is there and has not
+    retired stays as it is, also with no weight left: what becomes of the policy does not depend on the state.
     """
     inner = _known(policy)
     names = list(inner.experts.names)
     if name in names:
         place = names.index(name)
-        if state.log_weights[place] > -np.inf:
+        if inner.prior[place] > 0:
             return policy, state
         prior, log_weights = inner.prior.copy(), state.log_weights.copy()
         experts, own = _resting(inner.experts, name, False), state.experts
@@ -115,7 +115,7 @@ def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Exp
 def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
     """Policy and state with an expert's weight and prior zero, its mass shared in proportion.
 
-    Nothing changes where the expert is unknown, or nobody else has weight and prior.
+    Nothing changes where the expert is unknown, or nobody else has a prior. Others that have no weight left begin anew.
     """
     inner = _known(policy)
     names = list(inner.experts.names)
@@ -123,10 +123,24 @@ def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
         return policy, state
     prior, log_weights = inner.prior.copy(), state.log_weights.copy()
     prior[names.index(name)], log_weights[names.index(name)] = 0.0, -np.inf
-    if not prior.any() or log_weights.max() == -np.inf:
+    if not prior.any():
         return policy, state
+    if log_weights.max() == -np.inf:
+        log_weights = np.log(prior, out=np.full(len(prior), -np.inf), where=prior > 0)
     changed = replace(inner, prior=prior / prior.sum(), experts=_resting(inner.experts, name, True))
     return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
+
+
+def active(policy: Policy) -> list[str]:
+    """The experts that have not retired, however little weight they have.
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> active(retired(gts, gts.init(), "cold")[0])
+    ['warm']
+    """
+    inner = _known(policy)
+    return [name for name, share in zip(inner.experts.names, inner.prior, strict=True) if share > 0]
 
 
 def fitted(decision: Decision, log_weights: Array) -> Decision:

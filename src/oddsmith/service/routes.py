@@ -6,10 +6,11 @@ from typing import Any
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
 from oddsmith.experts.guarded import Guarded
+from oddsmith.policies.judge import active
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.records import record_of
-from oddsmith.storage.base import Receipt
+from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 
 __all__ = ["NotFound", "activate", "correct", "decide", "decide_batch", "decision", "experts", "posterior", "reward"]
@@ -79,14 +80,16 @@ async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
         got = "none" if asked.share is None else f"{asked.share:g}"
         raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
     event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
-    same = (f"expert {asked.change}", asked.expert, asked.key)
+    line = line_of(event)
     async with experiment.changing:  # one after the other, each on the state that the last one left
-        if same not in [(line.kind, line.id, line.key) for line in await asyncio.to_thread(experiment.changes)]:
+        if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.changes)):
             await _known(experiment, await asyncio.to_thread(experiment.store.head))
             await _check_change(experiment, asked)
+            now = experiment.learner.now
+            experiment.opened.change(now.policy, now.state, line)  # what cannot be folded must not get into the log
         receipt = await experiment.append(event)
         await _known(experiment, receipt.position)
-    if receipt.new and (experiment.weights().get(asked.expert, 0.0) > 0) != (asked.change == "added"):
+    if receipt.new and (asked.expert in active(experiment.learner.now.policy)) != (asked.change == "added"):
         raise Conflict(f"expert {asked.expert!r} was changed by somebody else at the same time: this has no effect")
     return m.Kept(asked.expert, receipt.position, receipt.new)
 
@@ -115,7 +118,8 @@ async def posterior(experiment: Experiment) -> m.Posterior:
     now = experiment.learner.now
     weights = experiment.weights()
     learnt = getattr(now.state, "learnt", None)
-    retired = [name for name, weight in weights.items() if weight == 0.0]
+    there = active(now.policy) if weights else []
+    retired = [name for name in weights if name not in there]
     return m.Posterior(experiment.name, now.position, learnt, weights, retired)
 
 
@@ -182,18 +186,17 @@ def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
 
 async def _check_change(experiment: Experiment, asked: m.Change) -> None:
     """Refuses what would have no effect: joining twice, retiring who is not there, or the last one."""
-    weights = experiment.weights()
-    active = {name for name, weight in weights.items() if weight > 0}
+    weights, there = experiment.weights(), active(experiment.learner.now.policy)
     if asked.change == "retired":
         if asked.expert not in weights:
             raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}")
-        if asked.expert not in active:
-            raise Conflict(f"expert must have weight to be retired; got {asked.expert!r}, which has none")
-        if len(active) == 1:
-            raise Conflict(f"expert must not be the last one with weight; got {asked.expert!r}")
+        if asked.expert not in there:
+            raise Conflict(f"expert must be there to be retired; got {asked.expert!r}, which is not")
+        if len(there) == 1:
+            raise Conflict(f"expert must not be the last one; got {asked.expert!r}")
         return
-    if asked.expert in active:
-        raise Conflict(f"expert must not be there yet; got {asked.expert!r}, which has weight")
+    if asked.expert in there:
+        raise Conflict(f"expert must not be there yet, or retire first; got {asked.expert!r}, which is there")
     if asked.expert not in weights:
         await asyncio.to_thread(experiment.opened.reread)
         if asked.expert not in experiment.opened.bench:
