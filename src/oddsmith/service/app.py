@@ -53,16 +53,8 @@ class Service:
         self._restoring = asyncio.create_task(self._restore())
 
     async def _restore(self) -> None:
-        for experiment in self.experiments.values():
-            while experiment.learner.trouble:
-                try:
-                    await experiment.begin()
-                except Exception as error:
-                    said = f"its state cannot be restored: {error}"
-                    if said != experiment.learner.trouble:
-                        _log.error("experiment %s is not ready: %s", experiment.name, said)
-                    experiment.learner.trouble = said
-                    await asyncio.sleep(1.0)
+        """All side by side: one that cannot be restored keeps no other waiting."""
+        await asyncio.gather(*map(_restored, self.experiments.values()))
 
     async def end(self) -> None:
         """Keep snapshots, let go of everything."""
@@ -218,6 +210,18 @@ async def _no_such_method(request: Request, error: Any) -> Response:
 
 async def _our_fault(_: Request, __: Exception) -> Response:
     return _refuse(Refusal(500, "internal", "the service has failed; its log says how"))
+
+
+async def _restored(experiment: Experiment) -> None:
+    while experiment.learner.trouble:
+        try:
+            await experiment.begin()
+        except Exception as error:
+            said = f"its state cannot be restored: {error}"
+            if said != experiment.learner.trouble:
+                _log.error("experiment %s is not ready: %s", experiment.name, said)
+            experiment.learner.trouble = said
+            await asyncio.sleep(1.0)
 
 
 async def _trouble(experiment: Experiment) -> str:

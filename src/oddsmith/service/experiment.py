@@ -40,7 +40,8 @@ class Experiment:
         self.name, self.arms = opened.file.name, opened.file.arms
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
-        self.learner = Learner(opened.store, opened.policy, opened.change, clock, opened.settings.snapshot_every)
+        every = opened.settings.snapshot_every
+        self.learner = Learner(opened.store, opened.policy, opened.change, clock, every, opened.seat)
         self.writer = Writer(opened.store, self.learner.wake)
         self.panel = Panel()
         self.changing = asyncio.Lock()
@@ -80,16 +81,18 @@ class Experiment:
 
     async def decide(self, asked: DecideEntry) -> Decided:
         """One decision, on disk."""
-        if asked.unit is not None and not self.settings.sticky:
-            raise InvalidInput(f"unit must be left out, for experiment {self.name!r} is not sticky; got {asked.unit!r}")
-        if self.settings.sticky:
-            kept = await self._kept_for(asked)
-            if isinstance(kept, Decided):
-                return kept
-            asked.id = kept
-        event, more = await self._made(asked)
-        (receipt,) = await self.writer.append([event])
-        return await self._answer(event, receipt, more)
+        self._check_unit(asked)
+        while True:
+            if self.settings.sticky:
+                kept = await self._kept_for(asked)
+                if isinstance(kept, Decided):
+                    return kept
+                asked.id = kept
+            event, more = await self._made(asked)
+            (receipt,) = await self.writer.append([event])
+            answer = await self._answer(event, receipt, more)
+            if not self.settings.sticky or asked.eligible is None or answer.arm in asked.eligible:
+                return answer  # else somebody was faster, for the same unit and with other arms
 
     async def decide_all(self, batch: Sequence[DecideEntry]) -> list[Decided | Exception]:
         """Many decisions with one commit; each is answered, or refused, for itself."""
@@ -98,6 +101,7 @@ class Experiment:
         made: list[Any] = []
         for asked in batch:
             try:
+                self._check_unit(asked)
                 made.append(await self._made(asked))
             except Exception as error:
                 made.append(error)
@@ -204,12 +208,17 @@ class Experiment:
             return None
         return made.position, made.seen or 0, self.store.decisions([made.position])[0]
 
+    def _check_unit(self, asked: DecideEntry) -> None:
+        """Refuses a unit where nothing is kept for it, and its lack, or another id, where something is."""
+        if asked.unit is not None and not self.settings.sticky:
+            raise InvalidInput(f"unit must be left out, for experiment {self.name!r} is not sticky; got {asked.unit!r}")
+        if asked.unit is None and self.settings.sticky:
+            raise InvalidInput(f"unit must be given, for experiment {self.name!r} is sticky; got none")
+        if asked.id is not None and self.settings.sticky:
+            raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {asked.id!r}")
+
     async def _kept_for(self, asked: DecideEntry) -> Decided | str:
         """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
-        if asked.unit is None:
-            raise InvalidInput(f"unit must be given, for experiment {self.name!r} is sticky; got none")
-        if asked.id is not None:
-            raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {asked.id!r}")
         allowed = None if asked.eligible is None else set(asked.eligible)
         for turn in range(1, len(self.arms) + 2):
             id = f"~{asked.unit}" if turn == 1 else f"~{asked.unit}~{turn}"

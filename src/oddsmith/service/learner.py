@@ -12,7 +12,7 @@ from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.judge import judge, weighed
 from oddsmith.saving import FORMAT, pack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Snapshot, Store
+from oddsmith.storage.base import Line, Snapshot, Store
 from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, with_decisions
 
 __all__ = ["Learner", "Now"]
@@ -35,12 +35,21 @@ class Learner:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
     A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
-    go on with until the new one is there. `learning` is held while a state that moves is written; `torn` says that one
-    was left half written: it is never kept, and restored to what it was before.
+    go on with until the new one is there. `seat` is told who joins before it does. `learning` is held while a state
+    that moves is written; `torn` says that one was left half written: it is never kept, and restored to what it was.
     """
 
-    def __init__(self, store: Store, policy: Policy, change: Change, clock: Callable[[], float], every: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        change: Change,
+        clock: Callable[[], float],
+        every: int,
+        seat: Callable[[str], None],
+    ) -> None:
         self._store, self._first, self._change, self._clock, self._every = store, policy, change, clock, every
+        self._seat = seat
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self._since = 0
@@ -129,6 +138,9 @@ class Learner:
     def _look(self, after: int) -> tuple[int, int, list[Item]]:
         head = self._store.head()
         due = due_after(self._store, after, head)
+        for item in due.items:
+            if isinstance(item, Line) and item.kind == "expert added":
+                self._seat(item.id)
         return head, due.rewritten, list(with_decisions(self._store, due.items))
 
     async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:

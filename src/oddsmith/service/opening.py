@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Opened:
     store: Store
     seed: int
     bench: dict[str, Experts]
+    _stamp: int = field(init=False, default=0)
 
     @property
     def scale(self) -> RewardScale:
@@ -45,6 +46,15 @@ class Opened:
     def change(self) -> Change:
         """What an expert's coming or going makes of policy and state."""
         return roster_change(self.bench)
+
+    def seat(self, name: str) -> None:
+        """See to it that an expert can join which another replica has let in; the file is read once for each change."""
+        if name in self.bench:
+            return
+        stamp = self.file.path.stat().st_mtime_ns
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self.reread()
 
     def reread(self) -> None:
         """Look for experts that were put on the bench since; the policy itself must be as it was."""
