@@ -109,3 +109,26 @@ def test_unguarded_poison_would_fail_the_decision(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(opening, "guarded", lambda policy, *_, **__: policy)
     with here(served(tmp_path, "unguarded")) as service:
         assert service.ask("POST", "/v1/decide", json={"context": "raises"}).status_code == 500
+
+
+WRITES = """
+import oddsmith as od
+
+
+def writes(context):
+    context["seen"] = {1, 2}
+    del context["hour"]
+    return [0.1, 0.2, 0.3]
+
+
+def bank(arms):
+    return od.FunctionExperts({"writes": writes}, arms)
+"""
+
+
+def test_an_expert_that_writes_into_its_context_changes_no_record(tmp_path: Path) -> None:
+    (tmp_path / "poisonous_writes.py").write_text(WRITES)
+    with here(place(tmp_path, experts='[experts.one]\nkind = "python"\nfactory = "poisonous_writes:bank"\n')) as one:
+        made = one.post("decide", {"context": {"hour": 9, "tags": ["a"]}})
+        assert "asleep" not in made
+        assert one.get(f"/v1/decisions/{made['id']}")["context"] == {"hour": 9, "tags": ["a"]}

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,8 @@ class Panel:
             if not answer.ballots.any() and (said := now.experts.objection(now.state.experts, context, eligible)):
                 raise said  # nobody is broken: it is the context
         else:
-            ask = partial(now.experts.advise, now.state.experts, context, eligible)
+            own = deepcopy(context)  # which they may write into, also when they are late: what is recorded stays
+            ask = partial(now.experts.advise, now.state.experts, own, eligible)
             answer = Answer(*await asyncio.get_running_loop().run_in_executor(self._threads, ask))
         return now.judge.odds(now.state, answer, eligible=eligible, step=step), answer.ballots
 
