@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from service.served import Here, here, place, wait
+from oddsmith.proof import verify
+from oddsmith.service.windows import Windows
+from oddsmith.storage import SQLiteReader
+from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
 
+LEARNERS = '[experts.learners]\nkind = "auto"\nbudget = "small"\n'
 COUNTER = """
 import threading
 import numpy as np
@@ -119,3 +123,62 @@ def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) ->
     with here(file) as again:
         counter(again)
         assert again.state().experts[0] == 60
+
+
+def erase(served: Here) -> None:
+    """As the service does every hour."""
+    experiment = served.experiment()
+    served.state()
+    served.portal.call(experiment.learner.save)
+    assert experiment.store.erase(1e11) > 0
+
+
+def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path) -> None:
+    """In the log it would stop learning for ever, and the next start."""
+    hands = Hands()
+    clock = hands.clock()
+    file = place(tmp_path, top="", experts=LEARNERS, service="window_s = 3600\n")
+    with here(file, clock=clock) as served:
+        for id in ("old", "known"):
+            served.decide(id)
+        served.decide("waits", deferred=True)
+        served.reward("known", 1)
+        erase(served)
+        assert "that of 'old' is erased" in served.reward("old", 1, status=422)["error"]
+        assert "that of 'waits' is erased" in served.post("activate", {"id": "waits"}, status=422)["error"]
+        assert not served.reward("known", 1)["new"]
+        served.reward("known", 0, status=409)
+        served.decide("young")
+        batch = [{"id": id, "reward": 1} for id in ("old", "young", "early")]
+        results = served.post("reward/batch", {"rewards": batch})["results"]
+        assert [one.get("code", "kept") for one in results] == ["invalid", "kept", "kept"]
+        one = served.experiment()
+        hands.pass_by(3601)
+        served.portal.call(Windows(one.store, one.writer, clock, 3600.0, 0.0, beyond=one.beyond).close_due)
+        state = bits(served.state())
+        assert served.get("/readyz")["ok"]
+        assert "default" not in served.get("/v1/stats")["events"]
+    with here(file) as again:
+        assert bits(again.state()) == state
+
+
+def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Path) -> None:
+    file = place(tmp_path, top="", experts=LEARNERS + '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n')
+    with here(file) as served:
+        for id in "abcd":
+            served.decide(id)
+            served.reward(id, 1)
+        erase(served)
+        before = served.state()
+        served.post("correct", {"id": "b", "reward": 0, "key": "k"})
+        after = served.state()
+        assert served.get("/readyz")["ok"]
+        assert bits(after.experts) == bits(before.experts)
+        assert bits(after.log_weights) != bits(before.log_weights)
+        served.decide("e")
+        served.reward("e", 1)
+        state = bits(served.state())
+    with SQLiteReader(tmp_path / "news.sqlite") as reading:
+        assert verify(reading).holds  # weights are those of the corrected log
+    with here(file) as again:
+        assert bits(again.state()) == state

@@ -21,7 +21,8 @@ from oddsmith.service.messages import Decided, DecideEntry
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
-from oddsmith.storage.base import Line, Receipt
+from oddsmith.storage.accounts import Account
+from oddsmith.storage.base import Erased, Line, Receipt
 from oddsmith.storage.events import DecisionMade, Event
 from oddsmith.uniforms import Uniforms
 from oddsmith.weights import posterior
@@ -60,7 +61,8 @@ class Experiment:
         poll = 0.05 if self.settings.shared else 0.25  # early rewards count once their decision is looked at
         self._tasks.append(asyncio.create_task(self.learner.run(poll)))
         if self.settings.window is not None:
-            windows = Windows(self.store, self.writer, self.clock, self.settings.window, self.settings.default)
+            close = self.settings.window, self.settings.default
+            windows = Windows(self.store, self.writer, self.clock, *close, beyond=self.beyond)
             self._tasks.append(asyncio.create_task(windows.run()))
         if self.settings.erase_after_days is not None:
             self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * 24 * _HOUR)))
@@ -124,6 +126,10 @@ class Experiment:
             return None
         position, seen, decision = found
         return self._decided(id, decision, position, seen, new=False)
+
+    async def beyond(self, ids: Sequence[str]) -> set[str]:
+        """The decisions not yet learnt from that never can be: experts that learn need contexts, which were erased."""
+        return await asyncio.to_thread(self._beyond, ids) if self.learner.now.policy.moves else set()
 
     def weights(self) -> dict[str, float]:
         """Each expert's weight; empty for policies without experts."""
@@ -217,6 +223,14 @@ class Experiment:
         if asked.id is not None and self.settings.sticky:
             raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {asked.id!r}")
 
+    def _beyond(self, ids: Sequence[str]) -> set[str]:
+        accounts = {id: Account(self.store.rule) for id in ids}
+        for line in self.store.history(list(accounts), EVERYTHING):
+            accounts[line.id].take(line)
+        open_ones = {id: account.made for id, account in accounts.items() if account.made and not account.settled}
+        found = zip(open_ones, self.store.decisions(list(open_ones.values())), strict=True)
+        return {id for id, decision in found if isinstance(decision.context, Erased)}
+
     async def _kept_for(self, asked: DecideEntry) -> Decided | str:
         """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
         allowed = None if asked.eligible is None else set(asked.eligible)
@@ -266,6 +280,8 @@ class Experiment:
             try:
                 if self.learner.now.policy.moves:
                     await self.learner.save()  # what learns from contexts must not need them again
+                    if self.learner.trouble or self.learner.torn:
+                        raise StoreFailed(f"they are still to be learnt from; {self.learner.trouble}")
                 await asyncio.to_thread(self.store.erase, self.clock() - age)
             except StoreFailed as error:  # again in an hour
                 _log.warning("experiment %s could not erase contexts: %s", self.name, error)

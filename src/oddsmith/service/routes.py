@@ -36,15 +36,19 @@ async def decide_batch(experiment: Experiment, asked: m.DecideBatch) -> m.Result
 
 async def reward(experiment: Experiment, asked: m.RewardGiven) -> m.Kept:
     """Keep a reward."""
-    receipt = await experiment.append(_reward(experiment, asked))
+    event = _reward(experiment, asked)
+    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
+    receipt = await experiment.append(event)
     return m.Kept(asked.id, receipt.position, receipt.new)
 
 
 async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
     events: list[Any] = []
+    lost = await experiment.beyond([one.id for one in asked.rewards])
     for one in asked.rewards:
         try:
+            _check_in_reach(one.id, lost)
             events.append(_reward(experiment, one))
         except InvalidInput as error:
             events.append(error)
@@ -70,6 +74,7 @@ async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
 
 async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
     """A deferred decision was shown."""
+    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
     receipt = await experiment.append(Activation(asked.id, experiment.clock()))
     return m.Kept(asked.id, receipt.position, receipt.new)
 
@@ -176,6 +181,14 @@ def _scaled(experiment: Experiment, reward: float) -> float:
     if not low <= reward <= high:
         raise InvalidInput(f"reward must be in [{low:g}, {high:g}]; got {reward:g}")
     return experiment.scale.reward(reward)
+
+
+def _check_in_reach(id: str, lost: set[str]) -> None:
+    """What cannot be folded must not get into the log."""
+    if id in lost:
+        raise InvalidInput(
+            f"id must be of a decision with its context, which experts learn from; that of {id!r} is erased"
+        )
 
 
 def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:

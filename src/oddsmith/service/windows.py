@@ -1,7 +1,7 @@
 """Reward windows: what nobody answered in time gets the default reward, written as an event."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from oddsmith.errors import StoreFailed
@@ -18,10 +18,21 @@ class Windows:
     """Closes windows in the order in which they opened; `close_due` moves a cursor over the log.
 
     Replicas may do this side by side: the event of a default is known by its decision. Windows that a clock which was
-    ahead had opened in the future keep nobody waiting: they are put aside until their time comes.
+    ahead had opened in the future keep nobody waiting: they are put aside until their time comes. `beyond` says which
+    decisions nobody can learn from any more: these get no default.
     """
 
-    def __init__(self, store: Store, writer: Writer, clock: Callable[[], float], window: float, default: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        clock: Callable[[], float],
+        window: float,
+        default: float,
+        *,
+        beyond: Callable[[Sequence[str]], Awaitable[set[str]]] | None = None,
+    ) -> None:
+        self._beyond = beyond
         self._store, self._writer, self._clock = store, writer, clock
         self._window, self._default = window, default
         self._cursor = 0
@@ -43,7 +54,9 @@ class Windows:
             last = max((i for i, window in enumerate(found) if self._over(window, now)), default=-1)
             passed = [*self._ahead, *found[: last + 1]]
             over = [window for window in passed if self._over(window, now)]
-            due = [DefaultReward(window.id, self._default, now) for window in over if not window.closed]
+            ids = [window.id for window in over if not window.closed]
+            lost = await self._beyond(ids) if self._beyond is not None and ids else set()
+            due = [DefaultReward(id, self._default, now) for id in ids if id not in lost]
             if due:
                 await self._writer.append(due)
                 written += len(due)

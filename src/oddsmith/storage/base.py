@@ -18,6 +18,7 @@ from oddsmith.storage.events import (
 )
 
 __all__ = [
+    "ContextErased",
     "Erased",
     "Evidence",
     "Foldable",
@@ -207,11 +208,15 @@ class Store(Reading, Protocol):
         ...
 
 
+class ContextErased(StoreFailed):
+    """A policy that learns from contexts was to be folded over one that was erased."""
+
+
 class Erased:
     """The context of a decision after it was erased: whoever looks at it is told so; fixed experts never do."""
 
     def _refuse(self, *_: Any) -> Any:
-        raise StoreFailed(
+        raise ContextErased(
             "contexts must be there for a policy that learns from them; this one was erased, and no snapshot is later"
         )
 

@@ -6,16 +6,16 @@ restart advances a snapshot. Where a line rewrites what came before a state, an 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from oddsmith.decision import Decision, Policy, State, check_policy
 from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
 from oddsmith.fingerprint import fingerprint
-from oddsmith.policies.judge import fitted
+from oddsmith.policies.judge import fitted, judge
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Foldable, Line, Reading, Snapshot, Store
+from oddsmith.storage.base import ContextErased, Foldable, Line, Reading, Snapshot, Store
 
 __all__ = [
     "Change",
@@ -73,16 +73,28 @@ def restore(store: Reading, policy: Policy, *, until: int | None = None, change:
 def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
     """The state up to `until`; `start_at` gives a state at or before a position, and 0 is always one it can give.
 
-    It is asked again, for an earlier one, where later lines rewrote what its state has learnt.
+    It is asked again, for an earlier one, where later lines rewrote what its state has learnt. What was learnt from
+    contexts that were erased since stays as it is; weights need no contexts, and are folded anew all the same.
     """
-    latest = until
-    while True:
-        start = start_at(latest)
+    start = newest = start_at(until)
+    due = latest = due_after(store, start.position, until)
+    while due.rewritten:
+        start = start_at(due.rewritten - 1)
         due = due_after(store, start.position, until)
-        if not due.rewritten:
-            steps = progress(with_decisions(store, due.items), len(due.items), "restoring")
-            return settle(start, steps, until, change)
-        latest = due.rewritten - 1
+    try:
+        steps = progress(with_decisions(store, due.items), len(due.items), "restoring")
+        return settle(start, steps, until, change)
+    except ContextErased:
+        if due is latest:
+            raise
+    learnt = settle(newest, with_decisions(store, latest.items), until, change)
+    again = start_at(start.position)  # the other was written into
+    plain: Any = judge(again.policy)
+    if plain is None:
+        return learnt
+    bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
+    weighed = settle(bare, with_decisions(store, due.items), until, change)
+    return learnt._replace(state=weighed.state._replace(experts=learnt.state.experts), refused=weighed.refused)
 
 
 def advance(
