@@ -140,9 +140,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         assert "the state does not know position" in stuck["error"]
         student.broken = False
         wait(lambda: served.ask("GET", "/readyz").status_code == 200)
-        assert served.post("experts", {"expert": "other", "change": "retired", "key": "k"})[
-            "new"
-        ]  # it was not written
+        assert served.post("experts", {"expert": "other", "change": "retired", "key": "k"})["new"]  # it was not written
         served.state()
         found = served.get("/v1/posterior")
         assert (found["learnt"], found["retired"]) == (4, ["other"])

@@ -22,7 +22,7 @@ def test_a_key_that_another_expert_has_used_opens_no_door(tmp_path: Path) -> Non
     """What cannot be folded would stop learning for ever, here, on replicas and after restarts."""
     with here(place(tmp_path, experts=BENCH)) as served:
         served.post("experts", joins("late", "k"))
-        assert "must be on the bench" in served.post("experts", joins("nobody", "k"), status=422)["error"]
+        assert "must be on the policy file's bench" in served.post("experts", joins("nobody", "k"), status=422)["error"]
         assert served.post("experts", {"expert": "a", "change": "retired", "key": "k"})["new"]
         assert served.get("/readyz")["ok"]
         served.decide("d")
@@ -79,7 +79,7 @@ def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(life):
         learners = {name: one.learner for name, one in app.app.state.service.experiments.items()}
         wait(lambda: learners["shop"].trouble == "")
-        wait(lambda: "'late' must be there to join" in learners["news"].trouble)
+        wait(lambda: "'late' joined at position 1" in learners["news"].trouble)
 
 
 def test_units_asked_for_at_once_get_arms_that_are_eligible(tmp_path: Path) -> None:
