@@ -11,6 +11,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.experts import Experts
+from oddsmith.experts.stack import stack
 from oddsmith.experts.workers import Workers
 
 ARMS = ("a", "b")
@@ -61,6 +62,21 @@ def test_a_late_expert_is_not_waited_for() -> None:
     hanging.release.set()
 
 
+def test_an_expert_that_hangs_under_one_roster_is_not_asked_under_the_next() -> None:
+    """A correction folds the changes of a roster anew, each time with new guards: they must not hang four calls each."""
+    hanging, before = Hanging(), there()
+    first = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
+    joined = od.FunctionExperts({"late": hanging}, ARMS)
+    for _ in range(6):
+        bank = first.with_roster(stack(first.experts, joined), frozenset())
+        for _ in range(6):
+            assert np.isnan(bank.predict(((), ()), {})).all(axis=1).tolist() == [False, True, True]
+    paces = {leaf.bank.names: leaf.pace for leaf in bank._leaves}
+    assert paces["hanging",].stuck == paces["late",].stuck == 4
+    assert threads(before) < 4 + 4 + 8  # those that hang, and idle ones of guards that are about to go
+    hanging.release.set()
+
+
 def test_an_expert_that_is_always_late_rests_and_comes_back() -> None:
     """Late in calls 1-10, asked again in call 128 and, released, in call 256."""
     hanging = Hanging()
@@ -70,7 +86,7 @@ def test_an_expert_that_is_always_late_rests_and_comes_back() -> None:
     assert bank.failures() == {"hanging": {"late": 11, "resting": 117}}
     hanging.release.set()
     slow = next(leaf for leaf in bank._leaves if leaf.bank.names == ("hanging",))
-    wait_for(lambda: slow.stuck == 0)
+    wait_for(lambda: slow.pace.stuck == 0)
     object.__setattr__(bank, "budget", 30.0)
     for _ in range(127):
         assert np.isnan(bank.predict((), {})).all(axis=1).tolist() == [False, True]

@@ -16,7 +16,7 @@ from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Wrapper, check_bank, check_names
-from oddsmith.experts.outcomes import Advice, Failure, Leaf, Outcome, Record, ask, common_shape, leaves
+from oddsmith.experts.outcomes import Advice, Failure, Leaf, Outcome, Pace, Record, ask, common_shape, leaves
 from oddsmith.experts.stack import Stacked
 from oddsmith.experts.workers import Workers
 
@@ -72,6 +72,7 @@ class Guarded(Wrapper):
     retired: frozenset[str] = frozenset()
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
+    _paces: dict[tuple[str, ...], Pace] = field(init=False, repr=False, default_factory=dict)
     _calls: "itertools.count[int]" = field(init=False, repr=False, default_factory=lambda: itertools.count(1))
     _workers: Workers = field(init=False, repr=False, default_factory=Workers)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
@@ -86,6 +87,7 @@ class Guarded(Wrapper):
         arms = self.experts.arms if self.arms is None else check_names("arms", self.arms)
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
+        self._keep_pace()
         weakref.finalize(self, self._workers.close)
 
     def failures(self) -> dict[str, dict[str, int]]:
@@ -121,9 +123,11 @@ class Guarded(Wrapper):
         return said[0] if len(said) == len(self._leaves) else None
 
     def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
-        """This guard, with what it has counted, around another roster."""
+        """This guard, with what it has counted and whom it waits for, around another roster."""
         guard = replace(self, experts=experts, retired=retired)
-        object.__setattr__(guard, "record", self.record)
+        for name in ("record", "_paces", "_lock"):
+            object.__setattr__(guard, name, getattr(self, name))
+        guard._keep_pace()
         return guard
 
     def predict(self, state: State, context: Context) -> Array:
@@ -149,6 +153,12 @@ class Guarded(Wrapper):
         predictions, ballots = zip(*parts, strict=True)
         return self._valued(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
 
+    def _keep_pace(self) -> None:
+        """An expert that hangs does so under every roster: its calls are counted together."""
+        with self._lock:
+            for leaf in self._leaves:
+                leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
+
     def _plain(self, state: State, context: Context, eligible: Bools | None) -> Advice | None:
         """What one bank of the library's own says, if nothing is wrong with it: most services have no other."""
         (leaf, *others) = self._leaves
@@ -169,12 +179,12 @@ class Guarded(Wrapper):
         timed = {i: leaf for i, leaf in asked.items() if self.budget is not None and not leaf.inline}
         everyone = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
-            if leaf.late >= _PATIENCE and not everyone:
+            if leaf.pace.late >= _PATIENCE and not everyone:
                 outcomes[i] = Failure("resting", f"was late {_PATIENCE} times in a row")
-            elif leaf.stuck >= _STUCK:
+            elif leaf.pace.stuck >= _STUCK:
                 outcomes[i] = Failure("late", f"{_STUCK} earlier calls are still running")
                 with self._lock:
-                    leaf.late += 1
+                    leaf.pace.late += 1
             else:
                 calls[i] = _Call()
                 self._workers.run(partial(self._in_thread, i, calls[i], put, ended))
@@ -198,16 +208,16 @@ class Guarded(Wrapper):
         with self._lock:
             call.ended = True
             if call.given_up:
-                leaf.stuck -= 1
+                leaf.pace.stuck -= 1
             elif kind not in ("died", "starting"):  # which says nothing about how long it takes
-                leaf.late = leaf.late + 1 if kind == "late" else 0
+                leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
         ended.put((i, outcome))  # which nobody reads any more if the call was given up
 
     def _given_up(self, leaf: Leaf, call: _Call) -> Failure:
         with self._lock:
             call.given_up = True
-            leaf.stuck += not call.ended
-            leaf.late += 1
+            leaf.pace.stuck += not call.ended
+            leaf.pace.late += 1
         return Failure("late", f"was not done after {self.budget:g} seconds")
 
     def _valued(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:

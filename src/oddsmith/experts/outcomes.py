@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from oddsmith.errors import ExpertFailed
 from oddsmith.experts.base import Experts, as_predictions
 from oddsmith.experts.stack import Stacked
 
-__all__ = ["Advice", "Failure", "Leaf", "Outcome", "Record", "ask", "common_shape", "leaves"]
+__all__ = ["Advice", "Failure", "Leaf", "Outcome", "Pace", "Record", "ask", "common_shape", "leaves"]
 
 
 class Failure(NamedTuple):
@@ -73,13 +73,20 @@ Outcome: TypeAlias = Advice | Failure
 
 
 @dataclass(eq=False)
+class Pace:
+    """How late an expert has been."""
+
+    late: int = 0  # calls in a row
+    stuck: int = 0  # late calls that still run
+
+
+@dataclass(eq=False)
 class Leaf:
     """The smallest bank that can be asked on its own, the path of its state, and how late it has been."""
 
     bank: Experts
     path: tuple[int, ...]
-    late: int = 0  # calls in a row
-    stuck: int = 0  # late calls that still run
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def inline(self) -> bool:
