@@ -63,7 +63,7 @@ def test_a_late_expert_is_not_waited_for() -> None:
 
 
 def test_an_expert_that_hangs_under_one_roster_is_not_asked_under_the_next() -> None:
-    """A correction folds the changes of a roster anew, each time with new guards: they must not hang four calls each."""
+    """A correction folds changes of a roster anew, each time with new guards: they must not hang four calls each."""
     hanging, before = Hanging(), there()
     first = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
     joined = od.FunctionExperts({"late": hanging}, ARMS)

@@ -30,6 +30,8 @@ class Counter(od.Experts):
         return np.array([[0.2, 0.5, 0.3 + float(state[0]) / 1000], [0.6, 0.5, 0.4]])
 
     def update(self, state, decision, reward):
+        if reward == 0:
+            raise od.ExpertFailed("it learns from success only")
         if state[0] >= Counter.broken_at:
             raise ZeroDivisionError("it cannot count any further")
         state += 1
@@ -123,6 +125,20 @@ def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) ->
     with here(file) as again:
         counter(again)
         assert again.state().experts[0] == 60
+
+
+def test_rewards_that_are_refused_are_counted_and_not_kept(tmp_path: Path) -> None:
+    with here(counting(tmp_path)) as served:
+        counter(served)
+        for i in range(5):
+            served.decide(f"d{i}")
+            served.reward(f"d{i}", i % 2)
+            served.state()
+        assert served.get("/v1/stats")["refused"] == 3
+        assert served.experiment().learner._folded.refused == ()
+        served.post("correct", {"id": "d0", "reward": 1, "key": "k"})
+        served.state()
+        assert served.get("/v1/stats")["refused"] == 2
 
 
 def erase(served: Here) -> None:

@@ -55,17 +55,14 @@ class Learner:
         self._since = 0
         self.learning = asyncio.Lock()
         self.arms: dict[int, tuple[int, float]] = {}
-        self.refolds = 0
+        self.refolds = self.refused = (
+            0  # `refused` are rewards the policy would not take, since the start or last refold
+        )
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
         self.torn = False  # a state that moves is being written, or was left half way
         self._folded = Folded(None, 0, policy)
         self.now = Now(None, 0, policy, None, None)
-
-    @property
-    def refused(self) -> int:
-        """How many rewards the policy would not take, since the start or the last refold."""
-        return len(self._folded.refused)
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
@@ -116,6 +113,7 @@ class Learner:
             return
         if rewritten:
             self.refolds += 1
+            self.refused = 0
             self._become(await asyncio.to_thread(restore, self._store, self._first, until=head, change=self._change))
         else:
             self._become(await self._settled(before, steps, head))
@@ -169,7 +167,7 @@ class Learner:
         until = self._folded.position
         whole = await asyncio.to_thread(restore, self._store, self._first, until=until, change=self._change)
         self.torn = False
-        self._become(whole)
+        self._become(whole._replace(refused=()))  # which were counted
 
     def _become(self, folded: Folded) -> None:
         policy, known = folded.policy, self.now
@@ -180,7 +178,8 @@ class Learner:
             self.now = Now(
                 folded.state, folded.position, policy, judge(policy), None if inner is None else inner.experts
             )
-        self._folded = folded
+        self.refused += len(folded.refused)
+        self._folded = folded._replace(refused=())  # counted: there may be no end of them
         waiting, self._reached = self._reached, []
         for position, future in waiting:
             if position > folded.position:
