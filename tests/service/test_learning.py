@@ -139,6 +139,9 @@ def test_rewards_that_are_refused_are_counted_and_not_kept(tmp_path: Path) -> No
         served.post("correct", {"id": "d0", "reward": 1, "key": "k"})
         served.state()
         assert served.get("/v1/stats")["refused"] == 2
+        served.decide("last")
+    with SQLiteReader(tmp_path / "news.sqlite") as reading:
+        assert verify(reading).holds  # weights learn from what is recorded, whatever experts do
 
 
 def erase(served: Here) -> None:

@@ -34,13 +34,15 @@ __all__ = [
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an added or retired expert makes of policy and state."""
 
+_REFUSED = (AllExpertsRefuted, ExpertFailed, InvalidInput)
 _CHUNK = 500  # decisions in memory at a time
 
 
 class Folded(NamedTuple):
     """The state after all events up to `position`, and the policy it belongs to (experts may have changed).
 
-    `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take.
+    `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take;
+    where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     """
 
     state: State
@@ -191,9 +193,22 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
             known = decision.numbered() if log_weights is None else fitted(decision.numbered(), log_weights)
             try:
                 state = policy.update(state, known, item.value)
-            except (AllExpertsRefuted, ExpertFailed, InvalidInput):  # raised before anything is written
+            except _REFUSED:  # raised before anything is written
                 refused.append(item.settled)
+                state = _weighed(policy, state, known, item.value) if policy.moves else state
     return Folded(state, until, policy, tuple(refused))
+
+
+def _weighed(policy: Policy, state: State, decision: Decision, reward: float) -> State:
+    """The state with its weights alone changed, as they follow from what is recorded: experts refused the reward."""
+    plain: Any = judge(policy)
+    if plain is None:
+        return state
+    try:
+        weighed = plain.update(state._replace(experts=plain.init().experts), decision, reward)
+    except _REFUSED:
+        return state
+    return weighed._replace(experts=state.experts)
 
 
 def with_decisions(store: Foldable, items: list[Account | Line]) -> Iterator[Item]:
