@@ -111,6 +111,23 @@ def test_a_disk_that_failed_is_not_trusted(tmp_path: Path) -> None:
         assert append(store, made("b")) == [2]
 
 
+def test_a_disk_on_which_nothing_can_be_undone_still_answers(tmp_path: Path) -> None:
+    def refuse(action: int, what: str | None, *_: object) -> int:
+        """Neither commit nor rollback works."""
+        return sqlite3.SQLITE_DENY if what in ("COMMIT", "ROLLBACK") else sqlite3.SQLITE_OK
+
+    store = SQLiteStore(tmp_path / "events.sqlite", policy())
+    append(store, made("a"))
+    store._writing.set_authorizer(refuse)
+    with pytest.raises(od.StoreFailed, match="could not be written"):
+        store.append([made("b")]).result(30)
+    with pytest.raises(od.StoreFailed, match="takes no more events"):
+        append(store, made("c"))
+    store.close()
+    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
+        assert append(store, made("b")) == [2]
+
+
 def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "events.sqlite", policy())
     futures: list[Future[object]] = [store.append([made(f"d{i}")]) for i in range(40)]  # type: ignore[misc]

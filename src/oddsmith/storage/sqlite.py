@@ -199,8 +199,11 @@ class SQLiteStore(SQLiteReader):
         """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""
         if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) not in _PASSING:
             self._broken = f"{error}; open it anew"
-        if self._writing.in_transaction:
-            self._writing.execute("rollback")
+        try:
+            if self._writing.in_transaction:
+                self._writing.execute("rollback")
+        except sqlite3.Error as worse:  # whoever waits is answered all the same
+            self._broken = f"{worse}; open it anew"
         if isinstance(error, sqlite3.Error):
             return StoreFailed(f"{self.path} could not be written: {error}")
         return error
