@@ -71,6 +71,17 @@ def guarded(tmp_path_factory: Any) -> Iterator[Guarded]:
         yield found
 
 
+def test_who_has_no_key_learns_no_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def trouble(_: Any) -> str:
+        return "/secret/place cannot be read"
+
+    create(tmp_path / "keys.json", "one", ["read"])
+    with here(place(tmp_path), keys=tmp_path / "keys.json") as served:
+        monkeypatch.setattr("oddsmith.service.app._trouble", trouble)
+        said = served.get("/readyz", status=503)
+    assert said == {"ok": False, "experiments": {"news": "not ready; the service's log says why"}}
+
+
 def test_the_table_names_every_route() -> None:
     assert {path for _, path in SCOPES} == set(TABLE) | OPEN
     assert set(BODIES) == {path for method, path in SCOPES if method == "POST"}

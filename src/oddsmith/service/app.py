@@ -115,6 +115,8 @@ class Service:
         if operation.name == "health":
             return Response(_encode(Health(True, {})), media_type="application/json")
         troubles = {name: trouble for name, e in self.experiments.items() if (trouble := await _trouble(e))}
+        if self._ring is not None:  # whoever has no key learns no path and no host
+            troubles = dict.fromkeys(troubles, "not ready; the service's log says why")
         return Response(
             _encode(Health(not troubles, troubles)), 503 if troubles else 200, media_type="application/json"
         )

@@ -1,6 +1,7 @@
 """Learner: the only one who changes an experiment's state, by folding the log as it grows."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, s
 
 __all__ = ["Learner", "Now"]
 
+_log = logging.getLogger(__name__)
 _SLICE = 200  # steps of a fold between two looks at other work
 _BACKOFF = 0.5  # seconds before a store that failed is asked again
 
@@ -90,7 +92,10 @@ class Learner:
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
                 known = isinstance(error, StoreFailed)
-                self.trouble = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
+                said = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
+                if said != self.trouble:
+                    _log.error("%s", said)
+                self.trouble = said
                 if not known:
                     with suppress(Exception):  # from here it is soon restored the next time
                         await self.save()
