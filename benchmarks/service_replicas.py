@@ -22,6 +22,7 @@ from benchmarks.service_load import Load, Server, load
 from oddsmith.policies.judge import judge_from
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
+from storage.samples import WithoutSnapshots
 from storage.server import Server as Database
 
 
@@ -48,21 +49,10 @@ def settled(replicas: list[Server], reader: PostgresReader) -> tuple[float, list
 
 def replayed(reader: PostgresReader) -> list[float]:
     """The posterior of a full replay, by the judge alone."""
-    bare: Any = _WithoutSnapshots(reader)
+    bare: Any = WithoutSnapshots(reader)
     folded = restore(bare, judge_from(reader.about["judge"]))
     weights: list[float] = posterior(folded.state.log_weights).tolist()
     return weights
-
-
-class _WithoutSnapshots:
-    def __init__(self, reader: PostgresReader) -> None:
-        self._reader = reader
-
-    def snapshots(self) -> list[Any]:
-        return []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
 
 def report(seconds: float = 20.0, clients: int = 32) -> str:

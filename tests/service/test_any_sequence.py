@@ -21,7 +21,7 @@ from oddsmith.service.opening import open_experiment
 from oddsmith.service.windows import Windows
 from oddsmith.storage import Folded, SQLiteReader, advance, restore, roster_change
 from service.model import posterior_of
-from storage.samples import stored
+from storage.samples import WithoutSnapshots, stored
 
 IDS = ["a", "b", "c", "d"]
 REWARDS = st.sampled_from([0.0, 0.25, 1.0])
@@ -191,26 +191,13 @@ class Service(RuleBasedStateMachine):
         """The state after all events, three times."""
         now = self.experiment.learner.now
         with SQLiteReader(self.experiment.store.path) as reader:
-            clean: Any = _Bare(reader)
+            clean: Any = WithoutSnapshots(reader)
             folded = restore(clean, self.judge(reader), change=roster_change())
         assert folded.state.log_weights.tobytes() == now.state.log_weights.tobytes()
         assert folded.state.learnt == now.state.learnt
         events = [event for _, event in stored(self.experiment.store)]
         wanted = posterior_of(["ann", "ben", "cy"], [0.5, 0.3, 0.2], 0.05, events)
         assert self.experiment.weights() == pytest.approx(wanted, abs=1e-9)
-
-
-class _Bare:
-    """A store without its snapshots."""
-
-    def __init__(self, reader: SQLiteReader) -> None:
-        self._reader = reader
-
-    def snapshots(self) -> list[Any]:
-        return []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
 
 def run(examples: int) -> None:

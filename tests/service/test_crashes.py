@@ -21,6 +21,7 @@ from oddsmith.policies.judge import judge_from
 from oddsmith.storage import SQLiteReader, restore
 from oddsmith.weights import posterior
 from service.served import Elsewhere, place, process
+from storage.samples import WithoutSnapshots
 from storage.test_crashes import shim
 
 EARLY = """
@@ -118,24 +119,13 @@ def lost(store: Path, answered: set[tuple[str, str]], posteriors: list[Any]) -> 
     assert len(set(kept)) == len(kept)
     with SQLiteReader(store) as reader:
         judge = judge_from(reader.about["judge"])
-        bare: Any = _WithoutSnapshots(reader)
+        bare: Any = WithoutSnapshots(reader)
         for seen in posteriors:
             if seen["position"] <= reader.head():
                 folded = restore(bare, judge, until=seen["position"])
                 assert posterior(folded.state.log_weights).tolist() == list(seen["posterior"].values())
                 assert folded.state.learnt == seen["learnt"]
     return len(answered - set(kept))
-
-
-class _WithoutSnapshots:
-    def __init__(self, reader: SQLiteReader) -> None:
-        self._reader = reader
-
-    def snapshots(self) -> list[Any]:
-        return []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
 
 def kills(folder: Path, times: int, answers: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from oddsmith.policies.judge import judge_from
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
 from service.served import Elsewhere, place, process, wait
+from storage.samples import WithoutSnapshots
 from storage.server import Server
 
 
@@ -72,17 +73,6 @@ class Writers:
         raise AssertionError
 
 
-class _WithoutSnapshots:
-    def __init__(self, reader: PostgresReader) -> None:
-        self._reader = reader
-
-    def snapshots(self) -> list[Any]:
-        return []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
-
-
 def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: set[tuple[str, str]]) -> None:
     """Nothing answered is lost, nothing is there twice, and every replica is the full replay, bit for bit."""
     with PostgresReader(server.url(), experiment=experiment) as reader:
@@ -90,7 +80,7 @@ def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: 
         lines = [(line.kind, line.id) for line in reader.lines(0, head)]
         assert len(set(lines)) == len(lines)
         assert answered <= set(lines)
-        bare: Any = _WithoutSnapshots(reader)
+        bare: Any = WithoutSnapshots(reader)
         folded = restore(bare, judge_from(reader.about["judge"]))
     for one in replicas:
         wait(lambda one=one: one.client.get("/v1/posterior").json()["position"] >= head)

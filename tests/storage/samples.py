@@ -108,3 +108,16 @@ def bits(state: Any) -> list[bytes]:
     if isinstance(state, tuple):
         return [leaf for part in state for leaf in bits(part)]
     return [np.asarray(state).tobytes()]
+
+
+class WithoutSnapshots:
+    """A store that is folded from its beginning."""
+
+    def __init__(self, reading: Any) -> None:
+        self._reading = reading
+
+    def snapshots(self) -> list[Any]:
+        return []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reading, name)
