@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.storage.base import Rule
 
-__all__ = ["FORMAT", "check_format", "check_owner", "check_rule", "meta_of"]
+__all__ = ["FORMAT", "Introduced", "check_format", "check_owner", "check_rule", "meta_of"]
 
 FORMAT = "oddsmith store 1"
 
@@ -40,3 +40,41 @@ def check_owner(where: object, said: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} is the log of another policy: {changed}")
     if said["rule"] != mine["rule"]:
         raise BadFile(f"{where} was made with the reward rule {said['rule']!r}; got {mine['rule']!r}")
+
+
+class Introduced:
+    """What readers have in common: what the store says of itself, read once by `introduce`."""
+
+    def introduce(self, where: object, said: Mapping[str, str]) -> None:
+        """Keep what the store says."""
+        try:
+            self._about: dict[str, Any] = json.loads(said["about"])
+        except json.JSONDecodeError as error:
+            raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
+        self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
+        self._fingerprint = said["fingerprint"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def rule(self) -> Rule:
+        """How rewards of one decision make one."""
+        return self._rule
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What was said about the experiment when the store was made."""
+        return self._about
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the policy it was made with."""
+        return self._fingerprint
+
+    def close(self) -> None:
+        """Let go of everything."""
+        raise NotImplementedError

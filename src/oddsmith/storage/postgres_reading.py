@@ -5,14 +5,13 @@ the last row I saw" misses for ever what was begun before it and finished after.
 transactions older than every one that is still running (`pg_snapshot_xmin`): below that line nothing can come any more.
 """
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput
-from oddsmith.storage.base import Evidence, Kind, Line, Rule, Snapshot, Window
-from oddsmith.storage.meta import check_format
+from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
+from oddsmith.storage.meta import Introduced, check_format
 from oddsmith.storage.postgres_link import PATIENCE, PLACES, Link
 from oddsmith.storage.rows import read_decision, read_evidence
 
@@ -24,7 +23,7 @@ _FINISHED = f"position < pg_snapshot_xmin(pg_current_snapshot())::text::bigint <
 _LINE = "position, kind, found.id, key, value, time, deferred, seen"
 
 
-class PostgresReader:
+class PostgresReader(Introduced):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
     gapless = False  # positions are those of transactions
@@ -41,35 +40,11 @@ class PostgresReader:
                 "select number, m.name, value from experiments e join meta m on experiment = number where e.name = $1"
             )
             found = link.read(query, link.experiment)
-            said = check_format(link.where, {name: value for _, name, value in found})
+            self.introduce(link.where, check_format(link.where, {name: value for _, name, value in found}))
         except BaseException:
             link.close()
             raise
         self._number: int = found[0][0]
-        self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
-        self._fingerprint: str = said["fingerprint"]
-        self._about: dict[str, Any] = json.loads(said["about"])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def rule(self) -> Rule:
-        """How rewards of one decision make one."""
-        return self._rule
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What was said about the experiment when the store was made."""
-        return self._about
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the policy it was made with."""
-        return self._fingerprint
 
     def head(self) -> int:
         """The last position below which all transactions are finished; 0 if there is none."""

@@ -5,11 +5,12 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from oddsmith.decision import Decision
-from oddsmith.errors import BadFile, InvalidInput, StoreFailed
-from oddsmith.storage.base import Evidence, Kind, Line, Rule, Snapshot, Window
+from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
+from oddsmith.storage.meta import Introduced
 from oddsmith.storage.rows import read_decision, read_evidence
 from oddsmith.storage.sqlite_files import connect, meta
 
@@ -19,7 +20,7 @@ _CHUNK = 2000  # lines a reader takes at a time: short reads let the write-ahead
 _MANY = 500  # ids or positions in one statement
 
 
-class SQLiteReader:
+class SQLiteReader(Introduced):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
     gapless = True  # a position is the largest one plus 1, inside the transaction
@@ -30,37 +31,11 @@ class SQLiteReader:
             raise StoreFailed(f"{self.path} must be a store; there is no such file")
         self._reading = connect(self.path, read_only=True)
         try:
-            said = meta(self._reading, self.path)
-            self._about: dict[str, Any] = json.loads(said["about"])
-        except BaseException as error:
+            self.introduce(self.path, meta(self._reading, self.path))
+        except BaseException:
             self._reading.close()
-            if isinstance(error, json.JSONDecodeError):
-                raise BadFile(f"{self.path} must say in JSON what it is about; {error}") from error
             raise
-        self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
-        self._fingerprint: str = said["fingerprint"]
         self._reader = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def rule(self) -> Rule:
-        """How rewards of one decision make one."""
-        return self._rule
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What was said about the experiment when the store was made."""
-        return self._about
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the policy it was made with."""
-        return self._fingerprint
 
     def head(self) -> int:
         """The last committed position; 0 if there is none."""
