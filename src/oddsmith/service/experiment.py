@@ -22,7 +22,7 @@ from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Erased, Line, Receipt
+from oddsmith.storage.base import Erased, Receipt
 from oddsmith.storage.events import DecisionMade, Event
 from oddsmith.uniforms import Uniforms
 from oddsmith.weights import posterior
@@ -137,10 +137,6 @@ class Experiment:
         if now.experts is None:
             return {}
         return dict(zip(now.experts.names, posterior(now.state.log_weights).tolist(), strict=True))
-
-    def changes(self) -> list[Line]:
-        """Experts that came and went, in order."""
-        return self.store.changes()
 
     async def _made(self, asked: DecideEntry) -> tuple[DecisionMade, dict[str, Any]]:
         """A decision that is not yet on disk, and what its answer says beside."""

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 from oddsmith.decision import Policy, State
 from oddsmith.errors import StoreFailed
 from oddsmith.experts.base import Experts
-from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.judge import judge, weighed
-from oddsmith.saving import FORMAT, pack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Line, Snapshot, Store
-from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, with_decisions
+from oddsmith.storage.base import Line, Store
+from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
 
 __all__ = ["Learner", "Now"]
 
@@ -57,9 +55,8 @@ class Learner:
         self._since = 0
         self.learning = asyncio.Lock()
         self.arms: dict[int, tuple[int, float]] = {}
-        self.refolds = self.refused = (
-            0  # `refused` are rewards the policy would not take, since the start or last refold
-        )
+        self.refolds = 0
+        self.refused = 0  # rewards that the policy would not take, since the start or the last refold
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
         self.torn = False  # a state that moves is being written, or was left half way
@@ -133,8 +130,7 @@ class Learner:
             folded = self._folded
             if folded.position == self.snapshot or folded.state is None or self.torn:
                 return
-            content = pack(folded.policy, folded.state, {"position": folded.position})
-        snapshot = Snapshot(folded.position, fingerprint(folded.policy), FORMAT, self._clock())
+            snapshot, content = snapshot_of(folded, self._clock())
         await asyncio.to_thread(self._store.keep, snapshot, content)
         self.snapshot, self._since = folded.position, 0
 

@@ -15,10 +15,10 @@ from oddsmith.policies.guarding import guarded
 from oddsmith.policies.judge import written
 from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale
-from oddsmith.saving import FORMAT, pack, read
+from oddsmith.saving import read
 from oddsmith.service.settings import Settings, read_settings
-from oddsmith.storage.base import Snapshot, Store
-from oddsmith.storage.folding import Change
+from oddsmith.storage.base import Store
+from oddsmith.storage.folding import Change, Folded, save_snapshot
 from oddsmith.storage.rosters import roster_change
 from oddsmith.storage.sqlite import SQLiteStore
 
@@ -148,5 +148,4 @@ def _start(store: Store, path: Path, plain: Policy, policy: Policy) -> None:
     if store.head():
         raise InvalidInput(f"service.start must be there from the beginning; the store has {store.head():,} events")
     state, _ = read(path, plain)
-    content = pack(policy, state, {"position": 0})
-    store.keep(Snapshot(0, fingerprint(policy), FORMAT, 0.0), content)
+    save_snapshot(store, Folded(state, 0, policy), 0.0)

@@ -13,8 +13,19 @@ from oddsmith.service.records import record_of
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 
-__all__ = ["NotFound", "activate", "correct", "decide", "decide_batch", "decision", "experts", "posterior", "reward"]
-__all__ += ["reward_batch", "stats"]
+__all__ = [
+    "NotFound",
+    "activate",
+    "correct",
+    "decide",
+    "decide_batch",
+    "decision",
+    "experts",
+    "posterior",
+    "reward",
+    "reward_batch",
+    "stats",
+]
 
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
@@ -55,7 +66,7 @@ async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Result
     good = [event for event in events if isinstance(event, Reward)]
     receipts = iter(await experiment.writer.append(good) if good else ())
     return m.Results(
-        [_kept(event, next(receipts)) if isinstance(event, Reward) else failure(event) for event in events]
+        [_kept(event, next(receipts)) if isinstance(event, Reward) else _failure(event) for event in events]
     )
 
 
@@ -87,7 +98,7 @@ async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
     event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
     line = line_of(event)
     async with experiment.changing:  # one after the other, each on the state that the last one left
-        if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.changes)):
+        if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.store.changes)):
             await _known(experiment, await asyncio.to_thread(experiment.store.head))
             await _check_change(experiment, asked)
             now = experiment.learner.now
@@ -156,7 +167,7 @@ async def stats(experiment: Experiment) -> m.Stats:
     )
 
 
-def failure(error: Exception) -> m.Failure:
+def _failure(error: Exception) -> m.Failure:
     """What a batch says of an entry that failed."""
     code = "conflict" if isinstance(error, Conflict) else "invalid"
     return m.Failure(str(error), code)
@@ -164,7 +175,7 @@ def failure(error: Exception) -> m.Failure:
 
 def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
     if isinstance(found, OddsmithError):
-        return failure(found)
+        return _failure(found)
     if isinstance(found, Exception):
         raise found
     return found
@@ -193,7 +204,7 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
 
 def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
     if receipt.refused is not None:
-        return failure(receipt.refused)
+        return _failure(receipt.refused)
     return m.Kept(event.id, receipt.position, receipt.new)
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from oddsmith.config import Keys
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.policy_experts import read_flag
@@ -93,4 +91,4 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
 def _optional(keys: Keys, name: str, low: float, high: float) -> float | None:
     if keys.get(name, None) is None:
         return None
-    return float(np.float64(keys.number(name, low=low, high=high)))
+    return keys.number(name, low=low, high=high)

@@ -28,6 +28,7 @@ __all__ = [
     "restore",
     "save_snapshot",
     "settle",
+    "snapshot_of",
     "with_decisions",
 ]
 
@@ -118,9 +119,15 @@ def advance(
 
 def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
     """Keep the state in the store, as of its position."""
-    snapshot = Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time)
-    store.keep(snapshot, pack(folded.policy, folded.state, {"position": folded.position}))
+    snapshot, content = snapshot_of(folded, time)
+    store.keep(snapshot, content)
     return snapshot
+
+
+def snapshot_of(folded: Folded, time: float) -> tuple[Snapshot, bytes]:
+    """The state as a snapshot and its content, for `Store.keep`."""
+    content = pack(folded.policy, folded.state, {"position": folded.position})
+    return Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time), content
 
 
 def _end(store: Reading, until: int | None) -> int:

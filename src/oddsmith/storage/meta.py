@@ -1,6 +1,7 @@
 """What a store says of itself: its format, the policy and reward rule it was made with, and about its experiment."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -42,7 +43,7 @@ def check_owner(where: object, said: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} was made with the reward rule {said['rule']!r}; got {mine['rule']!r}")
 
 
-class Introduced:
+class Introduced(ABC):
     """What readers have in common: what the store says of itself, read once by `introduce`."""
 
     def introduce(self, where: object, said: Mapping[str, str]) -> None:
@@ -75,6 +76,6 @@ class Introduced:
         """That of the policy it was made with."""
         return self._fingerprint
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of everything."""
-        raise NotImplementedError
