@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oddsmith.proof import verify
+from oddsmith.service.learner import Learner
 from oddsmith.service.windows import Windows
 from oddsmith.storage import SQLiteReader
 from service.served import Hands, Here, here, place, wait
@@ -64,15 +65,21 @@ def many(served: Here, name: str, n: int = 30) -> None:
     served.post("reward/batch", {"rewards": [{"id": f"{name}{i}", "reward": 1} for i in range(n)]})
 
 
+def half_way(served: Here) -> tuple[Any, Learner]:
+    """The bank and its learner, in the middle of learning, where it stays until `bank.go` is set."""
+    bank, learner = counter(served), served.experiment().learner
+    many(served, "a")
+    served.state()
+    bank.go.clear()
+    many(served, "b")
+    wait(lambda: learner.now.state.experts[0] == 31)
+    return bank, learner
+
+
 def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
-        bank, learner = counter(served), served.experiment().learner
-        many(served, "a")
-        served.state()
-        bank.go.clear()
-        many(served, "b")
-        wait(lambda: learner.now.state.experts[0] == 31)
+        bank, learner = half_way(served)
         saving = served.portal.start_task_soon(learner.save)  # as before contexts are erased
         served.portal.call(asyncio.sleep, 0.05)
         bank.go.set()
@@ -90,12 +97,7 @@ def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(tmp_path: Path)
 def test_ending_while_it_learns_keeps_no_half_learnt_state(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
-        bank, learner = counter(served), served.experiment().learner
-        many(served, "a")
-        served.state()
-        bank.go.clear()
-        many(served, "b")
-        wait(lambda: learner.now.state.experts[0] == 31)
+        bank, _ = half_way(served)
         threading.Timer(0.3, bank.go.set).start()
     with here(file) as again:
         counter(again)
