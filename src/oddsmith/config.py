@@ -2,12 +2,12 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.spelling import did_you_mean
 
 __all__ = ["Keys", "read_toml"]
 
@@ -94,9 +94,7 @@ class Keys:
         """Refuses keys that nobody asked for, and proposes the one that may have been meant."""
         for name in self.values:
             if name not in self._asked:
-                near = get_close_matches(name, self._asked, 1)
-                meant = f"did you mean {near[0]}? " if near else ""
-                allowed = ", ".join(dict.fromkeys(self._asked))
+                meant, allowed = did_you_mean(name, self._asked), ", ".join(dict.fromkeys(self._asked))
                 raise InvalidInput(f"{self.named(name)} is not a key; {meant}Allowed: {allowed}")
 
     def blame(self, error: _Error) -> _Error:
