@@ -44,42 +44,51 @@ class Entry(NamedTuple):
 
 GTS = od.GeneralizedThompsonSampling
 POLICIES: dict[str, Entry] = {
-    "gts, log loss": Entry(lambda: GTS(BANK, gamma=0.1)),
+    "gts, log loss": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=0.1)),
     "gts, square loss": Entry(lambda: GTS(BANK, od.square_loss, eta=1.0, gamma=0.1)),
-    "feel-good": Entry(lambda: GTS(BANK, eta=0.25, gamma=0.01, optimism=0.3)),
-    "fixed share": Entry(lambda: GTS(BANK, gamma=0.1, share=0.05), ordered=True),
-    "discounting": Entry(lambda: GTS(BANK, gamma=0.1, discount=0.9), ordered=True),
-    "window": Entry(lambda: od.Windowed(GTS(BANK, gamma=0.1), 10), ordered=True),
-    "schedule": Entry(lambda: GTS(BANK, gamma=od.PowerSchedule(0.5))),
-    "bounded": Entry(lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05)),
+    "feel-good": Entry(lambda: GTS(BANK, od.log_loss, eta=0.25, gamma=0.01, optimism=0.3)),
+    "fixed share": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=0.1, share=0.05), ordered=True),
+    "discounting": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=0.1, discount=0.9), ordered=True),
+    "window": Entry(lambda: od.Windowed(GTS(BANK, od.log_loss, eta=0.5, gamma=0.1), 10), ordered=True),
+    "schedule": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=od.PowerSchedule(0.5, 1 / 3))),
+    "bounded": Entry(lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05, caps=1.0)),
     "epsilon-greedy": Entry(lambda: od.epsilon_greedy(BANK, epsilon=0.1)),
     "uniform": Entry(lambda: od.uniform(BANK)),
     "exp4": Entry(lambda: od.EXP4(BANK, eta=0.2, gamma=0.05)),
-    "exp4.p": Entry(lambda: od.EXP4P(BANK, steps=500)),
-    "squarecb": Entry(lambda: od.SquareCB(BANK, sharpness=30.0)),
+    "exp4.p": Entry(lambda: od.EXP4P(BANK, steps=500, delta=0.05)),
+    "squarecb": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="vovk")),
     "squarecb, mixture": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="mixture")),
-    "fastcb": Entry(lambda: od.FastCB(BANK, sharpness=30.0)),
+    "fastcb": Entry(lambda: od.FastCB(BANK, sharpness=30.0, oracle="mixture")),
     "epoch-greedy": Entry(lambda: od.EpochGreedy(BANK, scale=0.3)),
     "elimination": Entry(lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5)), index, ordered=True),
     "elimination, original": Entry(
         lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5), threshold="original"), index, ordered=True
     ),
     "ucb1": Entry(lambda: od.UCB1(ARMS), index),
-    "kl-ucb": Entry(lambda: od.KLUCB(ARMS), index),
-    "beta": Entry(lambda: od.BetaThompsonSampling(ARMS), index),
-    "linucb, disjoint": Entry(lambda: od.LinUCB(DIM, ARMS), vector),
-    "linucb, shared": Entry(lambda: od.LinUCB(DIM), rows),
-    "linear thompson, disjoint": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS), vector),
-    "linear thompson, shared": Entry(lambda: od.LinearThompsonSampling(DIM, directions=64), rows),
-    "optimist": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS, optimist=True), vector),
-    "logistic thompson, disjoint": Entry(lambda: od.LogisticThompsonSampling(DIM, ARMS), vector, ordered=True),
-    "logistic thompson, shared": Entry(lambda: od.LogisticThompsonSampling(DIM, directions=64), rows, ordered=True),
-    "glm-ucb": Entry(lambda: od.GLMUCB(DIM, ARMS), vector, ordered=True),
-    "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS), vector, ordered=True),
-    "probit, shared": Entry(lambda: od.ProbitThompsonSampling(DIM, directions=64), rows, ordered=True),
-    "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], budget="small"), vector, ordered=True),
+    "kl-ucb": Entry(lambda: od.KLUCB(ARMS, c=0.0), index),
+    "beta": Entry(lambda: od.BetaThompsonSampling(ARMS, wins=1.0, losses=1.0, gamma=0.0), index),
+    "linucb, disjoint": Entry(lambda: od.LinUCB(DIM, ARMS, alpha=1.0, ridge=1.0), vector),
+    "linucb, shared": Entry(lambda: od.LinUCB(DIM, alpha=1.0, ridge=1.0), rows),
+    "linear thompson, disjoint": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0), vector),
+    "linear thompson, shared": Entry(lambda: od.LinearThompsonSampling(DIM, width=1.0, ridge=1.0, directions=64), rows),
+    "optimist": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0, optimist=True), vector),
+    "logistic thompson, disjoint": Entry(
+        lambda: od.LogisticThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0), vector, ordered=True
+    ),
+    "logistic thompson, shared": Entry(
+        lambda: od.LogisticThompsonSampling(DIM, width=1.0, ridge=1.0, directions=64), rows, ordered=True
+    ),
+    "glm-ucb": Entry(lambda: od.GLMUCB(DIM, ARMS, alpha=0.5, ridge=1.0), vector, ordered=True),
+    "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS, noise=1.0, ridge=1.0), vector, ordered=True),
+    "probit, shared": Entry(
+        lambda: od.ProbitThompsonSampling(DIM, noise=1.0, ridge=1.0, directions=64), rows, ordered=True
+    ),
+    "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], budget="small", gamma=0.005), vector, ordered=True),
     "particles": Entry(
-        lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32), rows, ordered=True, chancy=True
+        lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32, eta=0.5, gamma=0.01),
+        rows,
+        ordered=True,
+        chancy=True,
     ),
 }
 
