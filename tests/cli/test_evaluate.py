@@ -1,6 +1,7 @@
 """`oddsmith evaluate | replay | fit`: the library's numbers, refusals with their own exit code, and reports."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,49 @@ def test_a_table_for_people_and_a_report(log: od.Log, tmp_path: Path, capsys: An
     ):
         assert words in printed
     page = (tmp_path / "new" / "report" / "index.html").read_text()
-    assert page.count("<figure>") == 3
+    assert page.count("<figure>") == 4
     assert page.endswith("</html>\n")
     assert [p.name for p in (tmp_path / "new" / "report").iterdir()] == ["index.html"]
+
+
+def test_the_answer_comes_first_then_the_picture_then_the_table(log: od.Log, tmp_path: Path, capsys: Any) -> None:
+    question = ["evaluate", "log.parquet", "--target", "news.toml", "--target", "uniform", "--out", "report"]
+    assert main(question) == 0
+    printed = capsys.readouterr().out
+    found = asked(capsys, *question)
+    assert next(iter(found)) == "verdict"
+    assert found["verdict"][0].startswith("news.toml, the highest of 2, earns ")
+    assert printed.startswith("\n".join(found["verdict"]))
+    places = [printed.index(part) for part in ("0 is the logger", "difference ", "target ", "the log is exact")]
+    assert places == sorted(places)
+    page = (tmp_path / "report" / "index.html").read_text()
+    parts = (f"</h1><p>{found['verdict'][0]}</p>", "<figure>", "<table>", "<h2>Details</h2>", "the log is exact")
+    places = [page.replace("</h1>\n", "</h1>").index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_a_policy_that_has_learnt_nothing_is_told_so_and_how_to_fit_it(log: od.Log, capsys: Any) -> None:
+    Path("auto.toml").write_text(f"arms = {ARMS}\n[experts.l]\nkind = 'auto'\nbudget = 'small'\n")
+    assert main(["evaluate", "log.parquet", "--target", "auto.toml", "--model", "none"]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "has learnt nothing" in one]
+    assert line.startswith("auto.toml has learnt nothing: this is the value of uniform play.")
+    fit, state = "oddsmith fit EARLIER_LOG --policy auto.toml --out state.npz", "--state state.npz"
+    assert fit in line
+    assert state in line
+    od.write_log(log[:300], "earlier.parquet")
+    od.write_log(log[300:], "later.parquet")
+    assert main(fit.replace("EARLIER_LOG", "earlier.parquet").split()[1:]) == 0
+    capsys.readouterr()
+    question = ["evaluate", "later.parquet", "--target", "auto.toml", "--model", "none"]
+    assert not [note for note in asked(capsys, *question, *state.split())["notes"] if "learnt nothing" in note]
+    (note,) = asked(capsys, "evaluate", "log.parquet", "--target", "news.toml", "--model", "none")["notes"]
+    assert "the value of its prior, before any reward" in note
+
+
+def test_a_fixed_policy_of_one_expert_has_nothing_to_learn(log: od.Log, capsys: Any) -> None:
+    np.savez("one.npz", weights=np.eye(3, 2)[None], names=["only"])
+    Path("one.toml").write_text(f"arms = {ARMS}\n[experts.l]\nkind = 'linear'\nfile = 'one.npz'\n")
+    assert asked(capsys, "evaluate", "log.parquet", "--target", "one.toml", "--model", "none")["notes"] == []
 
 
 def test_another_baseline_other_intervals_and_eligible_arms(log: od.Log, capsys: Any) -> None:
@@ -157,8 +198,26 @@ def test_replay_says_what_the_library_says(log: od.Log, capsys: Any) -> None:
     lived = od.replay(od.read_policy("news.toml").policy, log, seed=3)
     assert (found["value"], found["error"], found["accepted"]) == (lived.value, lived.error, len(lived.rows))
     assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "50"]) == 0
-    assert "accepted  50 of 1,500 rows" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "accepted  50 of 1,500 rows" in printed
+    assert printed.startswith("news.toml, in its first 50 decisions of learning, earns ")
+    assert "too few to compare them, 100 would do.\n" in printed
     assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "1"]) == 3
+
+
+def test_replay_begins_with_what_it_earns_more_than_the_logger(log: od.Log, capsys: Any) -> None:
+    found = asked(capsys, "replay", "log.parquet", "--policy", "news.toml", "--seed", "3")
+    spread = float(np.hypot(found["error"], log.reward.std() / np.sqrt(len(log))))
+    more = found["value"] - float(log.reward.mean())
+    low, high = (float(end) for end in re.search(r"\[(\S+), (\S+)\]", found["verdict"]).groups())  # type: ignore[union-attr]
+    assert [low, high] == pytest.approx([more - 1.96 * spread, more + 1.96 * spread], abs=1e-3)
+    assert found["verdict"].endswith("(95 % normal interval, replay).")
+    assert ("earns" in found["verdict"]) == (low > 0 or high < 0)
+    od.write_log(
+        od.Log(arm=log.arm, reward=log.reward * 0, propensities=log.propensities, context=log.context), "0.parquet"
+    )
+    found = asked(capsys, "replay", "0.parquet", "--policy", "news.toml", "--arms", *ARMS)
+    assert found["verdict"].endswith("all of its rewards are the same, which says nothing about chance.")
 
 
 def test_fit_writes_an_agent_that_goes_on_and_can_be_evaluated(log: od.Log, capsys: Any) -> None:

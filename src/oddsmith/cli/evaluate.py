@@ -1,12 +1,14 @@
-"""`oddsmith evaluate | replay`: what a policy that did not decide would have been worth, from a log."""
+"""`oddsmith evaluate`: what policies that did not decide would have been worth, from a log."""
 
 import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from oddsmith import saving
 from oddsmith.arrays import Array
-from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
+from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.logs.table import Log
 from oddsmith.policy_file import PolicyFile, read_policy
@@ -18,7 +20,7 @@ _STATE_NOTE = "The state must not have learnt from this log: its value would be 
 
 
 def add_commands(commands: Any) -> None:
-    """Add the two commands to a parser."""
+    """Add the command to a parser."""
     one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
     one.add_argument(
@@ -40,20 +42,9 @@ def add_commands(commands: Any) -> None:
     )
     one.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (default 0)")
     one.add_argument("--out", type=Path, metavar="DIR", help="folder for a report with figures")
-    _finish(one, _evaluate)
-    again = commands.add_parser("replay", help="what a policy would have lived through, learning, by rejection")
-    again.add_argument("log", metavar="LOG", help="the log, with the odds of all arms")
-    again.add_argument("--policy", type=Path, required=True, metavar="FILE", help="the policy file")
-    again.add_argument("--seed", type=int, help="of acceptance (default: the policy file's, else 0)")
-    again.add_argument("--floor", type=float, help="at most every odds of the logger (default: found in the log)")
-    again.add_argument("--steps", type=int, help="stop after so many accepted rows")
-    _finish(again, _replay)
-
-
-def _finish(parser: argparse.ArgumentParser, run: Any) -> None:
-    add_reading(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
-    parser.set_defaults(run=run)
+    add_reading(one)
+    one.add_argument("--json", action="store_true", help="print JSON for programs")
+    one.set_defaults(run=_evaluate)
 
 
 def _evaluate(asked: argparse.Namespace) -> str | Refused:
@@ -68,25 +59,33 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     predictions = _predictions(asked, question)
     found = assess(question.log, question.targets, predictions=predictions, overrule=asked.overrule, **settings)
     if asked.out is not None:
-        report.write_report(found, asked.out / "index.html", f"Evaluation of {Path(asked.log).name}")
-    if asked.json:
-        text = as_json(_record(found))
-    else:
-        parts = ["\n".join(report.summary(found)), str(report.answers_table(found))]
-        parts += [str(report.differences_table(found))] if found.differences else []
-        parts += ["\n".join(report.refusals(found)), str(report.diagnostics_table(found))]
-        parts += [_STATE_NOTE] if asked.state else []
-        parts += [f"report: {asked.out / 'index.html'}"] if asked.out else []
-        text = "\n\n".join(part for part in parts if part)
+        name = Path(asked.log).name
+        report.write_report(found, asked.out / "index.html", f"Evaluation of {name}", question.notes)
+    text = as_json(_record(found, question.notes)) if asked.json else _told(found, asked, question.notes)
     return text if found.answered else Refused(text)
 
 
+def _told(found: Any, asked: argparse.Namespace, notes: list[str]) -> str:
+    """For people: verdict, picture, tables, then the details."""
+    from oddsmith.evaluation import report
+    from oddsmith.evaluation.verdict import verdict
+
+    said = verdict(found)
+    parts = ["\n".join([*said.sentences, *notes]), said.picture]
+    parts += [str(report.differences_table(found))] if found.differences else []
+    parts += [str(report.answers_table(found)), str(report.diagnostics_table(found))]
+    parts += ["\n".join(report.summary(found)), "\n".join(report.refusals(found))]
+    parts += [f"report: {asked.out / 'index.html'}"] if asked.out else []
+    return "\n\n".join(part for part in parts if part)
+
+
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, and the schema of contexts, where a policy file has one."""
+    """A log, the odds of the targets by name, the schema of contexts of a policy file, and what to say of states."""
 
     log: Log
     targets: dict[str, Array]
     schema: Any
+    notes: list[str]
 
 
 def _read(asked: argparse.Namespace) -> _Question:
@@ -104,7 +103,27 @@ def _read(asked: argparse.Namespace) -> _Question:
     if arms is not None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
     targets = {name: _odds(name, log, files.get(name), asked.state) for name in asked.target}
-    return _Question(log, targets, next((file.schema for file in files.values()), None))
+    notes = [_STATE_NOTE] if asked.state is not None else []
+    if asked.state is None:
+        notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
+    return _Question(log, targets, next((file.schema for file in files.values()), None), notes)
+
+
+def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
+    """What the odds of a policy without a state are worth, and how to get one; "" for one that cannot learn."""
+    from oddsmith.evaluation import uniform_target
+
+    inner: Any = file.policy
+    while hasattr(inner, "policy"):
+        inner = inner.policy
+    if len(getattr(getattr(inner, "experts", None), "names", ())) == 1 and not inner.moves:
+        return ""
+    uniform = np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9)
+    worth = "uniform play" if uniform else "its prior, before any reward"
+    return (
+        f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate it after learning, "
+        f"`oddsmith fit EARLIER_LOG --policy {file.path} --out state.npz`, then add --state state.npz here."
+    )
 
 
 def _odds(name: str, log: Log, file: PolicyFile | None, state: Path | None) -> Array:
@@ -154,8 +173,11 @@ def _trees() -> Any:
     return HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
 
 
-def _record(found: Any) -> dict[str, Any]:
+def _record(found: Any, notes: list[str]) -> dict[str, Any]:
     """An assessment as JSON."""
+    from oddsmith.evaluation.verdict import verdict
+
+    said = verdict(found)
 
     def answer(one: Any) -> dict[str, Any]:
         if isinstance(one, str):
@@ -166,6 +188,9 @@ def _record(found: Any) -> dict[str, Any]:
         return {name: {inner: answer(one) for inner, one in ones.items()} for name, ones in by.items()}
 
     return {
+        "verdict": list(said.sentences),
+        "estimator": said.estimator,
+        "notes": notes,
         "rows": len(found.log),
         "kind": found.log.kind,
         "logged": answer(found.logged),
@@ -175,28 +200,3 @@ def _record(found: Any) -> dict[str, Any]:
         "differences": answers(found.differences),
         "served": {"refused": found.served} if isinstance(found.served, str) else found.served._asdict(),
     }
-
-
-def _replay(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.evaluation.replay import replay
-
-    file = read_policy(asked.policy)
-    log = reader(asked, file.arms).read(asked.log)
-    seed = checked_seed(asked.seed, file.seed, 0)
-    if asked.steps is not None and asked.steps < 1:
-        raise InvalidInput(f"steps must be a whole number of at least 1; got {asked.steps}")
-    try:
-        with asking(str(asked.policy)):
-            lived = replay(file.policy, log, seed=seed, floor=asked.floor, steps=asked.steps)
-    except InvalidInput as error:
-        return Refused(as_json({"refused": str(error)}) if asked.json else f"refused: {error}")
-    n, accepted = int((log.reward == log.reward).sum()), len(lived.rows)
-    if accepted < 2:
-        why = f"{accepted} of {n:,} rows were accepted, which is too few for a value; a uniform logger accepts most"
-        return Refused(as_json({"refused": why, "accepted": accepted}) if asked.json else f"refused: {why}")
-    if asked.json:
-        return as_json({"value": lived.value, "error": lived.error, "accepted": accepted, "rows": n, "seed": seed})
-    return (
-        f"value     {lived.value:.4f} ± {lived.error:.4f} (standard error), the mean reward while learning\n"
-        f"accepted  {accepted:,} of {n:,} rows, as the policy's own first {accepted:,} steps"
-    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from oddsmith import __version__
-from oddsmith.cli import evaluate, fit, keys, lab, proof, serve, theory
+from oddsmith.cli import evaluate, fit, keys, lab, proof, replay, serve, theory
 from oddsmith.cli.words import Refused
 from oddsmith.errors import InvalidInput, OddsmithError
 
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     theory.add_commands(commands)
     lab.add_commands(commands)
     evaluate.add_commands(commands)
+    replay.add_commands(commands)
     fit.add_commands(commands)
     serve.add_commands(commands)
     keys.add_commands(commands)

@@ -1,5 +1,6 @@
-"""The report of an assessment: tables of answers and diagnostics, and figures of values, weights and overlap."""
+"""The report of an assessment: its verdict, figures of differences, values, weights and overlap, and tables."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Assessment, given
-from oddsmith.evaluation.diagnostics import Diagnostics, broken
+from oddsmith.evaluation.diagnostics import Diagnostics
 from oddsmith.evaluation.intervals import Estimate
+from oddsmith.evaluation.verdict import Verdict, reasons, verdict
 from oddsmith.logs.kinds import KINDS
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
@@ -55,8 +57,7 @@ def refusals(found: Assessment) -> list[str]:
 def _reasons(answer: Answer) -> list[str]:
     if isinstance(answer, str):
         return [f"refused: {answer}"]
-    against = broken(answer.diagnostics, answer.interval)
-    return [f"refused by rule {rule}: {against[rule]}" for rule in answer.refused]
+    return [f"refused by rule {rule}: {why}" for rule, why in reasons(answer).items()]
 
 
 def _by_difference(found: Assessment) -> dict[str, dict[str, Answer]]:
@@ -85,18 +86,24 @@ def diagnostics_table(found: Assessment) -> Table:
     return Table(headers, tuple(rows))
 
 
-def write_report(found: Assessment, path: Path, title: str) -> Path:
-    """Write the assessment as one HTML page: the whole of it or nothing."""
+def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str] = ()) -> Path:
+    """Write the assessment as one HTML page, the whole of it or nothing: verdict, pictures, tables, details.
+
+    `notes` stand under the verdict.
+    """
+    said = verdict(found)
     weighed = {name: terms["ips"].weights for name, terms in found.terms.items() if "ips" in terms}
-    beside = [_values_figure(found), *([_weights_figure(weighed)] if weighed else []), _overlap_figure(found)]
+    carries = (*([_weights_figure(weighed)] if weighed else []), _overlap_figure(found))
     sections = [
-        Section("Values", printed="\n".join(refusals(found)), tables=(answers_table(found),), figures=(beside[0],)),
-        Section("How far the log carries", tables=(diagnostics_table(found),), figures=tuple(beside[1:])),
+        Section("Values", tables=(answers_table(found),), figures=(_values_figure(found),)),
+        Section("How far the log carries", tables=(diagnostics_table(found),), figures=carries),
+        Section("Details", "\n\n".join(summary(found)), printed="\n".join(refusals(found))),
     ]
     if found.differences:
         text = f"Paired, row by row, against {found.baseline}; all rows of an estimator hold together at its level."
-        sections.insert(1, Section("Differences", text, tables=(differences_table(found),)))
-    return write(path, title, "\n\n".join(summary(found)), sections)
+        table, figure = differences_table(found), _differences_figure(found, said)
+        sections.insert(0, Section("Differences", text, tables=(table,), figures=(figure,)))
+    return write(path, title, "\n\n".join([*said.sentences, *notes]), sections)
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
@@ -131,30 +138,46 @@ def _beside(found: Assessment, target: str, one: Diagnostics) -> tuple[str, ...]
     )
 
 
+def _differences_figure(found: Assessment, said: Verdict) -> Figure:
+    """What each target earns more than the baseline, by each estimator; the verdict's is drawn in full colour."""
+    bars = [(name, e, one) for name, answers in _by_difference(found).items() for e, one in answers.items()]
+    figure, panel = _bars(bars, lambda e: 1.0 if e == said.estimator else 0.4)
+    panel.axvline(0, color="0.3", ls="--", lw=1)
+    panel.set_xlabel(f"more per decision than {found.baseline}")
+    caption = f"What each target earns more than {found.baseline}: right of the dashed line is better. Full colour: "
+    return Figure(svg(figure), f"{caption}{said.estimator}, which the verdict is by.")
+
+
 def _values_figure(found: Assessment) -> Figure:
     """Values with intervals, a band of rows for each target."""
-    rows = [(target, name, one) for target, answers in found.answers.items() for name, one in answers.items()]
-    targets = list(found.answers)
-    figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(rows))
-    for y, (target, _, one) in enumerate(rows):
-        i = targets.index(target)
-        if isinstance(one, str) or not given(one):
-            panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
-            continue
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        panel.plot([one.low, one.high], [y, y], color=colour, ls="-" if one.unbiased else ":", lw=2)
-        panel.plot(one.value, y, color=colour, marker=marker, ms=6)
+    bars = [(target, name, one) for target, answers in found.answers.items() for name, one in answers.items()]
+    figure, panel = _bars(bars, lambda _: 1.0)
     if not found.logged.refused:
         panel.axvline(found.logged.value, color="0.3", ls="--", lw=1)
         panel.axvspan(found.logged.low, found.logged.high, color="0.3", alpha=0.12, lw=0)
-    labels = [f"{plain(target)}  {name}" if len(targets) > 1 else name for target, name, _ in rows]
-    panel.set_yticks(range(len(rows)), labels)
-    panel.set_ylim(len(rows) - 0.5, -0.5)
     panel.set_xlabel("value, mean reward")
     caption = (
         "Each estimator's value with its interval (dotted: its bias is not counted). Dashed, with its band: the logger."
     )
     return Figure(svg(figure), caption)
+
+
+def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float]) -> tuple[Any, Any]:
+    """A figure and its panel: an interval in each line, coloured by target, as strong as its estimator."""
+    targets = list(dict.fromkeys(target for target, _, _ in bars))
+    figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(bars))
+    for y, (target, estimator, one) in enumerate(bars):
+        i = targets.index(target)
+        if isinstance(one, str) or not given(one):
+            panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
+            continue
+        style: Any = {"color": COLOURS[i % len(COLOURS)], "alpha": strength(estimator)}
+        panel.plot([one.low, one.high], [y, y], ls="-" if one.unbiased else ":", lw=2, **style)
+        panel.plot(one.value, y, marker=MARKERS[i % len(MARKERS)], ms=6, **style)
+    labels = [f"{plain(target)}  {name}" if len(targets) > 1 else name for target, name, _ in bars]
+    panel.set_yticks(range(len(bars)), labels)
+    panel.set_ylim(len(bars) - 0.5, -0.5)
+    return figure, panel
 
 
 def _weights_figure(weighed: dict[str, Any]) -> Figure:

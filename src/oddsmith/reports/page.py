@@ -56,7 +56,8 @@ class Section:
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ddd; }
+h1 { font-size: 1.7rem; } h1 + p { font-size: 1.2rem; font-weight: 600; }
+h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ddd; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #e5e5e5; vertical-align: top; }
 td.where { white-space: nowrap; }
@@ -69,7 +70,7 @@ nav a { margin-right: 1rem; }
 
 
 def render(title: str, intro: str, sections: list[Section]) -> str:
-    """The page as HTML text.
+    """The page as HTML text. The first paragraph of `intro` is the answer, in one sentence.
 
     >>> "<h2" in render("Title", "What this is.", [Section("First", "Some words.")])
     True

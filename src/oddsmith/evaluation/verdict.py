@@ -1,0 +1,210 @@
+"""The verdict: an assessment in one sentence that can be read aloud, with the next step where the log has no answer."""
+
+from math import ceil, isinf
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
+from oddsmith.evaluation.diagnostics import ESS, broken
+from oddsmith.evaluation.intervals import Estimate
+from oddsmith.reports.answer import Span, chart, compared, digits, interval
+
+__all__ = ["ORDER", "Verdict", "more_decisions", "next_step", "reasons", "verdict"]
+
+ORDER = ("dr", "snips", "ips")
+"""Which estimator a verdict is by: the one that answers for most targets, the earlier of two that answer for as many.
+
+Never the one whose answer is better: an estimator is chosen by what it can answer, not by what it says."""
+_POWER = 0.8
+_FAR = 100  # times as many decisions: beyond it, say so
+_NEXT = {
+    "overlap": "let the logger draw every arm the target draws (gamma or floors above 0), or ask for another target",
+    "share": "log more decisions, or ask for a target nearer to the logger",
+    "weight": "check that the logged odds are those the arms were drawn with",
+    "skew": "log more decisions, or ask for the interval anytime, which holds for any tail",
+}
+
+
+class Verdict(NamedTuple):
+    """Sentences about the targets, the best first and those without an answer last; `estimator` made the numbers.
+
+    `picture` is a chart for a terminal: differences from the baseline, or values where there are none.
+    """
+
+    estimator: str | None
+    sentences: tuple[str, ...]
+    picture: str
+
+    def __str__(self) -> str:
+        return self.sentences[0]
+
+
+def verdict(found: Assessment) -> Verdict:
+    """What an assessment says, in a sentence for each target but the baseline.
+
+    >>> from oddsmith.evaluation.assessment import assess
+    >>> from oddsmith.logs.table import Log
+    >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
+    >>> print(verdict(assess(log, {"mostly 0": [0.9, 0.1]})))
+    mostly 0 earns 0.300 more per decision than the logger, [0.266, 0.334] (95 % normal interval, snips).
+    """
+    estimator = _estimator(found)
+    names = [name for name in found.answers if name != found.baseline] or list(found.answers)
+    differences = found.differences.get(estimator, {}) if estimator else {}
+    compare = _best_first({name: differences.get(name, "") for name in names if not _same(found, name)})
+    values = _best_first({name: found.answers[name].get(estimator or "", "") for name in names})
+    sentences = []
+    for place, (name, one) in enumerate(compare.items()):
+        called = f"{name}, the highest of {len(compare)}," if place == 0 and len(compare) > 1 else name
+        how = _how(found, one, estimator or "", len(differences))
+        sentences.append(_difference(compared(called, _called(found.baseline), _span(one), how), one))
+    sentences += [
+        _value(found, name, one, differences.get(name)) for name, one in values.items() if name not in compare
+    ]
+    sentences += [_refusal(found, name) for name in names if name not in compare and name not in values]
+    if not isinstance(found.served, str) and found.served.caught:
+        sentences[0] = f"Caution, the arms do not look drawn from the logged odds, so this may be wrong: {sentences[0]}"
+    return Verdict(estimator, tuple(sentences), _picture(found, names, compare, values))
+
+
+def more_decisions(difference: Estimate) -> float:
+    """How many more decisions like those of the log would show a difference of this size, four times in five.
+
+    The half width shrinks as 1/√n, so n ((z + 0.84) / z · half width / difference)² in all; ∞ for no difference. NaN
+    for intervals other than normal and bootstrap, whose width has no such law.
+    """
+    if difference.interval not in ("normal", "bootstrap"):
+        return float("nan")
+    if difference.value == 0:
+        return float("inf")
+    n, z = difference.diagnostics.n, NormalDist().inv_cdf((1 + difference.level) / 2)
+    reach = (difference.high - difference.low) / 2 * (z + NormalDist().inv_cdf(_POWER)) / z
+    return max(0.0, n * (reach / abs(difference.value)) ** 2 - n)
+
+
+def _estimator(found: Assessment) -> str | None:
+    """The first in ORDER that compares, then values, most targets; None where none has an answer."""
+
+    def answers(name: str) -> tuple[int, int]:
+        valued = sum(given(by.get(name, "")) for by in found.answers.values())
+        return sum(given(one) for one in found.differences.get(name, {}).values()), valued
+
+    best = max(ORDER, key=answers)
+    return best if any(answers(best)) else None
+
+
+def _same(found: Assessment, name: str) -> bool:
+    """Whether a target draws as the baseline does, in every row: then their difference is 0, not estimated."""
+    sides = [found.terms.get(one, {}).get("ips") for one in (name, found.baseline)]
+    weights = [None if side is None else side.weights for side in sides]
+    if weights[0] is None or name == found.baseline:
+        return False
+    other = 1.0 if found.baseline == LOGGED else weights[1]
+    return other is not None and np.allclose(weights[0], other, rtol=1e-9, atol=0)
+
+
+def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
+    """Those that were answered, the highest value first."""
+    numbers = [(name, one) for name, one in answers.items() if isinstance(one, Estimate) and given(one)]
+    return dict(sorted(numbers, key=lambda pair: -pair[1].value))
+
+
+def _difference(sentence: str, one: Estimate) -> str:
+    """The sentence, and where no difference is shown, how many decisions it would take."""
+    if not one.low <= 0 <= one.high:
+        return f"{sentence}."
+    more, n = more_decisions(one), one.diagnostics.n
+    if more != more:
+        return f"{sentence}."
+    if isinf(more) or more > _FAR * n:
+        return f"{sentence}; to show a difference as small as that would take more than {_FAR} times as many decisions."
+    size = f"about {_about(more)} more decisions like these would show a difference of that size, 4 times in 5"
+    return f"{sentence}; {size}."
+
+
+def _value(found: Assessment, name: str, one: Estimate, difference: Answer | None) -> str:
+    """What a target is worth by itself, and why it is not compared, unless it is the baseline."""
+    span = _span(one)
+    sentence = (
+        f"{name} earns {one.value:.{digits(span)}f} per decision, {interval(span)} ({_how(found, one, one.name)})"
+    )
+    if name == found.baseline:
+        return f"{sentence}."
+    if _same(found, name):
+        return f"{name} draws as {_called(found.baseline)} does, so there is no difference to show: {sentence}."
+    if difference is None:
+        base = found.answers.get(found.baseline, {}).get(one.name, "")
+        why = _why(base) if not given(base) else "a bias that is not counted does not cancel"
+    else:
+        why = _why(difference)
+    return f"{sentence}; there is no interval for its difference from {_called(found.baseline)}: {why}."
+
+
+def _refusal(found: Assessment, name: str) -> str:
+    """Why a target has no answer, by the first estimator that was asked, and what to do next."""
+    answers = found.answers[name]
+    one = next(answers[estimator] for estimator in ORDER if estimator in answers)
+    if isinstance(one, str):
+        return f"No answer for {name}: {one}."
+    rule, *others = one.refused
+    also = f", and {', '.join(others)}" if others else ""
+    return f"No answer for {name}: {reasons(one)[rule]} (rule {rule}{also}). Next: {next_step(one)}."
+
+
+def next_step(one: Estimate) -> str:
+    """What to do about the first rule that refused an estimate."""
+    rule, beside = one.refused[0], one.diagnostics
+    if rule != "ess":
+        return _NEXT.get(rule, f"what the rule asks for; if you know better, overrule {rule}")
+    if not beside.ess > 0:
+        return _NEXT["share"]
+    more = _about(beside.n * (ESS / beside.ess - 1))
+    return f"log about {more} more decisions like these, or ask for a target nearer to the logger"
+
+
+def reasons(one: Estimate) -> dict[str, str]:
+    """What each rule that refused an estimate says against it."""
+    against = broken(one.diagnostics, one.interval)
+    return {rule: against[rule] for rule in one.refused}
+
+
+def _why(answer: Answer) -> str:
+    return answer if isinstance(answer, str) else answer.why
+
+
+def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) -> str:
+    """Level and kind of the interval, the estimator, and what else must be known."""
+    level = f"{100 * found.logged.level:.4g} % {one.interval} interval"
+    parts = [level if together < 2 else f"{level}s for all {together} together", estimator]
+    parts += [] if one.unbiased else ["its bias not counted"]
+    parts += [f"rule {', '.join(one.overruled)} overruled"] if one.overruled else []
+    return ", ".join(parts)
+
+
+def _picture(found: Assessment, names: list[str], compare: dict[str, Estimate], values: dict[str, Estimate]) -> str:
+    """Differences from the baseline where there are some, else values; refused ones last."""
+    shown = compare or values
+    nothing = float("nan")
+    bars = [(name, _span(one)) for name, one in shown.items()]
+    bars += [(name, Span(nothing, nothing, nothing)) for name in names if name not in shown]
+    return chart(bars, zero=_called(found.baseline) if compare else "") if shown else ""
+
+
+def _span(one: Estimate) -> Span:
+    return Span(one.value, one.low, one.high)
+
+
+def _called(name: str) -> str:
+    return "the logger" if name == LOGGED else name
+
+
+def _about(count: float) -> str:
+    """Two digits of a number, rounded up.
+
+    >>> _about(23456.7), _about(88.1)
+    ('24,000', '89')
+    """
+    unit = 10 ** max(0, len(str(ceil(count))) - 2)
+    return f"{ceil(count / unit) * unit:,}"

@@ -1,0 +1,90 @@
+"""The answer before the tables: a sentence about a difference, and a picture of intervals for a terminal."""
+
+from collections.abc import Sequence
+from math import floor, isnan, log10
+from typing import NamedTuple
+
+__all__ = ["Span", "chart", "compared", "digits", "interval"]
+
+_WIDTH = 48  # characters between the ends of the axis
+
+
+class Span(NamedTuple):
+    """A number with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def digits(span: Span) -> int:
+    """How many decimals show an interval: two digits of its half width, and an end that is not 0 never as 0.
+
+    >>> digits(Span(0.028, 0.018, 0.038)), digits(Span(4.1, 3.0, 5.2)), digits(Span(0.02, 0.0002, 0.04))
+    (3, 1, 4)
+    """
+    reach = (span.high - span.low) / 2
+    places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
+    while places < 8 and any(end != 0 and float(f"{end:.{places}f}") == 0 for end in (span.low, span.high)):
+        places += 1
+    return places
+
+
+def interval(span: Span) -> str:
+    """The ends of an interval, as a reader needs them.
+
+    >>> interval(Span(0.028, 0.0181, 0.0379))
+    '[0.0181, 0.0379]'
+    """
+    places = digits(span)
+    return f"[{span.low:.{places}f}, {span.high:.{places}f}]"
+
+
+def compared(name: str, other: str, span: Span, how: str, *, unit: str = "per decision") -> str:
+    """A sentence, without its full stop, about what `name` earns more than `other`; `how` says where it comes from.
+
+    Whole interval above 0: more; below 0: less, with the ends turned round; else no difference is shown.
+
+    >>> compared("new.toml", "the logger", Span(0.028, 0.018, 0.038), "95 % normal interval, dr")
+    'new.toml earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % normal interval, dr)'
+    """
+    size = f"{abs(span.value):.{digits(span)}f}"
+    word = "less" if span.value < 0 else "more"
+    if span.low <= 0 <= span.high:
+        return f"No difference is shown between {name} and {other}: {size} {word} {unit}, {interval(span)} ({how})"
+    ends = Span(-span.value, -span.high, -span.low) if span.high < 0 else span
+    return f"{name} earns {size} {word} {unit} than {other}, {interval(ends)} ({how})"
+
+
+def chart(bars: Sequence[tuple[str, Span]], *, zero: str = "") -> str:
+    """Intervals under each other, a line each, for a terminal; a value that is NaN is refused.
+
+    With `zero`, the axis reaches 0, which is marked in every line and called so.
+
+    >>> print(chart([("new", Span(0.3, 0.2, 0.4)), ("old", Span(0.0, -0.1, 0.1))], zero="the logger"))
+         -0.100                                      0.400
+    new            :                  |--------o---------|
+    old  |---------o--------|
+                   0 is the logger
+    """
+    ends = [end for _, span in bars for end in span[1:] if not isnan(end)] + ([0.0] if zero else [])
+    if not ends:
+        return ""
+    low, high = min(ends), max(ends)
+    margin, places = max(len(name) for name, _ in bars) + 2, digits(Span(low, low, high)) + 1
+
+    def at(number: float) -> int:
+        return round((number - low) / (high - low) * _WIDTH) if high > low else _WIDTH // 2
+
+    left, right = (f"{end:.{places}f}" for end in (low, high))
+    lines = [" " * margin + left + right.rjust(_WIDTH + 1 - len(left))]
+    for name, span in bars:
+        cells = [" "] * (_WIDTH + 1)
+        if zero:
+            cells[at(0.0)] = ":"
+        if not isnan(span.value):
+            first, last = at(span.low), at(span.high)
+            cells[first : last + 1] = ["|", *"-" * (last - first - 1), "|"][: last - first + 1]
+            cells[min(max(at(span.value), first), last)] = "o"
+        lines.append(f"{name:{margin}}{''.join(cells) if not isnan(span.value) else 'refused'}".rstrip())
+    return "\n".join([*lines, *([" " * (margin + at(0.0)) + f"0 is {zero}"] if zero else [])])
