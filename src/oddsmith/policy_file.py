@@ -16,9 +16,10 @@ from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import stack
 from oddsmith.losses import LOSSES
 from oddsmith.policies.auto import auto
-from oddsmith.policies.bounded import Bounded, project
+from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.guarding import guarded
+from oddsmith.policies.projection import project
 from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policy_experts import Bank, Seat, from_factory, read_bank, read_flag
 from oddsmith.rewards import RewardScale

@@ -8,8 +8,9 @@ import pytest
 
 import oddsmith as od
 from oddsmith.cli.main import main
+from oddsmith.storage.events import DecisionMade
 from service.served import ARMS, CONTEXT, EXPERTS, WEIGHTS, Here, here, place
-from storage.samples import bits
+from storage.samples import bits, stored
 
 PLAIN = "share = 0.0\n"  # then a posterior is a product, which can be computed by hand
 GAMMA = 0.1
@@ -163,6 +164,21 @@ def test_in_the_shadow_the_incumbent_acts_and_we_learn(tmp_path: Path) -> None:
         for odds in ({"tech": 0.5}, {"sports": 1.0}, {"tech": 0.5, "weather": 0.5}):
             wrong = served.post("decide", asked | {"id": "t", "incumbent_odds": odds}, status=422)
             assert "incumbent_odds must" in wrong["error"]
+
+
+def test_in_the_shadow_what_a_policy_computes_is_of_the_incumbents_odds(tmp_path: Path) -> None:
+    code = "import numpy as np\nimport oddsmith as od\n\n\ndef policy(arms):\n"
+    code += (
+        "    table = od.TableExperts(np.array([[[0.9, 0.1], [0.1, 0.9]]]))\n    return od.EXP4P(table, steps=1000)\n"
+    )
+    (tmp_path / "shadowed.py").write_text(code)
+    file = tmp_path / "news.toml"
+    file.write_text("arms = ['x', 'y']\nseed = 5\n[policy]\nfactory = 'shadowed:policy'\n[service]\nshadow = true\n")
+    with here(file) as served:
+        served.post("decide", {"context": 0, "id": "s", "incumbent": "y", "incumbent_odds": {"x": 0.8, "y": 0.2}})
+        [(_, event)] = stored(served.experiment().store)
+        assert isinstance(event, DecisionMade)
+        np.testing.assert_allclose(np.asarray(event.decision.bonus), [1 / 0.8, 1 / 0.2])
 
 
 def test_an_explanation_adds_up_to_the_odds(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, simplex
-from oddsmith.decision import Context, Decision, State
+from oddsmith.decision import Context, Decision, Odds, Policy, State
 from oddsmith.errors import InvalidInput, NoEligibleArm, OutOfDomain
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.losses import Loss
@@ -21,6 +21,7 @@ __all__ = [
     "check_eligible",
     "checked_prior",
     "column",
+    "complete",
     "drawn_advice",
     "explored",
     "scored",
@@ -173,3 +174,13 @@ def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
     even: Any = 1 / n_arms if eligible is None else eligible / n_arms
     mixed: Array = (1 - gamma) * odds + gamma * even
     return mixed
+
+
+def complete(policy: Policy, odds: Odds) -> Odds:
+    """`odds` with what `policy` computes from the propensities (EXP4.P's bonus) made of the propensities they have now.
+
+    Whatever draws from other propensities than the policy's (bounds, an incumbent) replaces them and calls this, so
+    that the policy learns from those drawn from. A policy that computes something has a `complete` of its own.
+    """
+    own = getattr(policy, "complete", None)
+    return odds if own is None else own(odds)

@@ -63,9 +63,13 @@ class EXP4P(OverExperts):
         gamma = n_arms * self.smallest(n_arms)
         gamma = float(gamma) if np.ndim(gamma) == 0 else gamma
         propensities = weights.mix(state.log_weights, votes, gamma, eligible)
-        safe = np.where(propensities > 0, propensities, 1.0)
-        bonus: Array = (ballots / safe[..., None, :]).sum(axis=-1)
-        return Odds(propensities, ballots, bonus, state.log_weights if asleep else None)
+        return self.complete(Odds(propensities, ballots, None, state.log_weights if asleep else None))
+
+    def complete(self, odds: Odds) -> Odds:
+        """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""
+        safe = np.where(odds.propensities > 0, odds.propensities, 1.0)
+        bonus: Array = (np.asarray(odds.advice) / safe[..., None, :]).sum(axis=-1)
+        return odds._replace(bonus=bonus)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         ballots = drawn_advice(decision, len(self.prior))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Decision, draw
+from oddsmith.arrays import Bools
+from oddsmith.decision import Decision, Odds, Policy, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm, StoreFailed
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
+from oddsmith.policies.base import complete
 from oddsmith.service.asking import Panel
 from oddsmith.service.clock import Clock
 from oddsmith.service.contexts import check_context
@@ -158,7 +159,7 @@ class Experiment:
         decision = draw(odds, asked.context, uniform, eligible=eligible, step=step)
         if asked.incumbent is not None or asked.incumbent_odds is not None or self.settings.shadow:
             more["would"] = self.arms[decision.arm]
-            decision = self._incumbents(asked, decision, odds.advice)
+            decision = self._incumbents(asked, decision, odds, now.policy)
         number = decision.arm
         decision = decision._replace(arm=self.arms[number], index=number)
         if decision.log_weights is not None and now.experts is not None and decision.advice is not None:
@@ -255,7 +256,7 @@ class Experiment:
             raise InvalidInput(f"{what} must be among the arms {list(self.arms)[:8]}; got {arm!r:.60}")
         return number
 
-    def _incumbents(self, asked: DecideEntry, decision: Decision, advice: Array | None) -> Decision:
+    def _incumbents(self, asked: DecideEntry, decision: Decision, ours: Odds, policy: Policy) -> Decision:
         """The decision of whoever acts while we watch: its arm, with its odds."""
         if asked.incumbent is None:
             raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")
@@ -267,8 +268,9 @@ class Experiment:
             odds[self._number("incumbent_odds", name)] = share
         if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
             raise InvalidInput(f"incumbent_odds must sum to 1, with some for {asked.incumbent!r}; got {odds.sum():.6g}")
-        column = None if advice is None else advice[:, arm].astype(np.float64)
-        return decision._replace(arm=arm, propensities=odds, advice=column)
+        column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
+        bonus = complete(policy, ours._replace(propensities=odds)).bonus
+        return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
     async def _erase(self, age: float) -> None:
         """Every hour, erase contexts that are older."""

@@ -1,0 +1,130 @@
+"""The closest odds between floors and caps, exact to rounding."""
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.errors import Infeasible
+
+__all__ = ["project"]
+
+_FEW = 64  # arms up to which plain floats are faster than arrays
+_FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
+
+
+def project(propensities: Array, floors: Array, caps: Array, eligible: Bools | None = None) -> Array:
+    """The distribution closest to `propensities` (…, K) within the bounds: clip(λ p, floor, cap) that sums to 1.
+
+    That form minimises KL(q, p) and KL(p, q) alike. Odds of 0 count as equal and infinitely small: they get mass beyond
+    their floor only once every other arm is at its cap. An arm that is not eligible gets 0, and one that is eligible
+    alone gets 1, whatever its cap. Arms are fixed at a bound one after the other and the others share the rest in
+    proportion (Bitran and Hax 1981), so there is no λ, which may be beyond floats: exact to rounding for all odds.
+
+    >>> project(np.array([0.7, 0.3, 0.0]), np.array([0.0, 0.0, 0.1]), np.array([0.5, 1.0, 1.0]))
+    array([0.5, 0.4, 0.1])
+    """
+    mask = np.True_ if eligible is None else eligible
+    shape = np.broadcast_shapes(propensities.shape, np.shape(mask))
+    if len(shape) == 1 and shape[0] <= _FEW:
+        return _project_row(propensities, floors, caps, eligible)
+    open_to = np.broadcast_to(mask, shape)
+    alone = np.add.reduce(open_to, axis=-1, keepdims=True) == 1
+    low = np.where(open_to, floors, 0.0)
+    high = np.where(open_to, np.where(alone, 1.0, caps), 0.0)
+    _check_feasible(low, high, open_to)
+    zero = propensities == 0
+    ample = _sums(np.where(zero, low, high)) >= 1
+    base = np.where(ample, propensities, zero)
+    return _shared(base, np.where(ample | zero, low, high), high)
+
+
+def _shared(base: Array, low: Array, high: Array) -> Array:
+    """clip(λ base, low, high) with Σ = 1 (…, K); arms without base stay at `low`."""
+    free = base > 0
+    odds = low
+    while True:
+        shares = np.where(free, base, 0.0)
+        total = _sums(shares)
+        rest = 1 - _sums(np.where(free, 0.0, odds))
+        odds = np.where(free, rest * (shares / np.where(total > 0, total, 1.0)), odds)
+        below, above = odds < low, odds > high
+        if not (np.count_nonzero(below) or np.count_nonzero(above)):
+            return odds
+        # once the others give way, those on the side that lacks more can only move further beyond their bound
+        lack = _sums(np.where(below | above, np.clip(odds, low, high) - odds, 0.0))
+        below, above = below & (lack >= 0), above & (lack <= 0)
+        odds = np.where(below, low, np.where(above, high, odds))
+        free = free & ~(below | above)
+
+
+def _sums(values: Array) -> Array:
+    """Σ over arms (…, 1) from the first to the last, as plain floats are added: the same bits for a row and a batch."""
+    running: Array = np.add.accumulate(values, axis=-1)
+    return running[..., -1:]
+
+
+def _project_row(propensities: Array, floors: Array, caps: Array, eligible: Bools | None) -> Array:
+    """Twin of `project` for one row (K,), in plain floats, to the last bit."""
+    base: list[float] = propensities.tolist()
+    n = len(base)
+    low, high = ([*values.tolist()] if values.ndim else [values.item()] * n for values in (floors, caps))
+    if eligible is not None:
+        for arm, is_open in enumerate(eligible.tolist()):
+            if not is_open:
+                low[arm] = high[arm] = 0.0
+    if n == 1 or (eligible is not None and np.count_nonzero(eligible) == 1):
+        high = [1.0] if eligible is None else eligible.astype(np.float64).tolist()
+    least = most = reach = 0.0
+    for share, floor, cap in zip(base, low, high, strict=True):
+        least, most, reach = least + floor, most + cap, reach + (cap if share != 0 else floor)
+    if least > 1 + _FEASIBLE or most < 1 - _FEASIBLE:
+        raise _infeasible(least, most, n if eligible is None else int(np.count_nonzero(eligible)))
+    if reach < 1:
+        low = [floor if share == 0 else cap for share, floor, cap in zip(base, low, high, strict=True)]
+        base = [1.0 if share == 0 else 0.0 for share in base]
+    return np.array(_shared_row(base, low, high))
+
+
+def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[float]:
+    """Twin of `_shared` for one row."""
+    odds, free = list(low), [arm for arm, share in enumerate(base) if share > 0]
+    while free:
+        total = fixed = lack = 0.0
+        for arm in free:
+            total += base[arm]
+            odds[arm] = 0.0
+        for share in odds:
+            fixed += share
+        below, above = [], []
+        for arm in free:
+            share = odds[arm] = (1 - fixed) * (base[arm] / total)
+            if share < low[arm]:
+                below.append(arm)
+                lack += low[arm] - share
+            elif share > high[arm]:
+                above.append(arm)
+                lack += high[arm] - share
+        if not (below or above):
+            break
+        for arm in below if lack >= 0 else ():
+            odds[arm] = low[arm]
+        for arm in above if lack <= 0 else ():
+            odds[arm] = high[arm]
+        settled = (below if lack >= 0 else []) + (above if lack <= 0 else [])
+        free = [arm for arm in free if arm not in settled]
+    return odds
+
+
+def _check_feasible(low: Array, high: Array, open_to: Bools) -> None:
+    least, most = _sums(low)[..., 0], _sums(high)[..., 0]
+    wrong = (least > 1 + _FEASIBLE) | (most < 1 - _FEASIBLE)
+    if wrong.any():
+        first = tuple(np.argwhere(wrong)[0])
+        raise _infeasible(float(least[first]), float(most[first]), int(np.count_nonzero(open_to[first])))
+
+
+def _infeasible(least: float, most: float, n_arms: int) -> Infeasible:
+    way = "lower the floors" if least > 1 else f"raise the caps to {1 / n_arms:.3g} or more, or offer more arms"
+    return Infeasible(
+        f"floors must sum to at most 1 and caps to at least 1 over the eligible arms; "
+        f"got {least:.6g} and {most:.6g} over {n_arms}: {way}"
+    )
