@@ -23,7 +23,7 @@ def test_every_claim_holds_in_a_quick_run(tmp_path: Path) -> None:
     ]
     assert not broken
     page = (tmp_path / "index.html").read_text()
-    assert f"All {sum(len(o.claims) for o in found.values())} claims hold" in page
+    assert f"All {sum(len(o.claims) for o in found.values())} claims of {len(found)} experiments hold.</p>" in page
     assert page.count("data:image/svg+xml;base64,") == sum(len(o.figures) for o in found.values())
     for fetched in ('src="http', 'href="http', "<script", "<link"):
         assert fetched not in page
@@ -44,15 +44,19 @@ def test_a_claim_that_fails_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
         return Outcome("Wrong", "", (Claim("the moon is cheese", "nowhere", "yes", "no", False),), ())
 
     monkeypatch.setitem(EXPERIMENTS, "phase", wrong)
-    assert main(["reproduce", "phase", "--quick", "--out", str(tmp_path), "--engine", "serial"]) == 2
-    assert "does not hold: the moon is cheese" in capsys.readouterr().err
+    assert main(["reproduce", "phase", "--quick", "--out", str(tmp_path), "--engine", "serial"]) == 3
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 of 1 claims do not hold: in phase, the moon is cheese (predicted yes, measured no).\n")
+    assert "    does not hold: the moon is cheese" in printed
     report(tmp_path / "page.html", {"phase": wrong(Sizes(True))}, quick=True)
     assert "1 of 1 claims do not hold" in (tmp_path / "page.html").read_text()
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "thompson", "--quick", "--out", str(tmp_path), "--engine", "serial"]) == 0
-    assert "2 of   2 claims hold" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("All 2 claims of 1 experiment hold.\n")
+    assert "2 of   2 claims hold" in printed
     assert main(["reproduce", "perpetuum", "--out", str(tmp_path)]) == 2
     assert "experiments must be of horizon, prior" in capsys.readouterr().err
     (tmp_path / "file").write_text("")

@@ -1,6 +1,7 @@
 """Experiment files: what they run, what they refuse and with which key."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, GOOD))
     assert isinstance(study, Study)
-    table = study.run(tmp_path / "out", engine="serial")
+    table = study.run(tmp_path / "out", engine="serial").table
     assert len(table.rows) == 6 * 6
     assert {row[0] for row in table.rows} == {"random", "own", "hostile", "changing", "features", "flowers"}
     page = (tmp_path / "out" / "index.html").read_text()
@@ -95,7 +96,7 @@ def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
 def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, GOOD))
     cell = study.cells()[0]
-    table = study.run(tmp_path / "out", engine="serial")
+    table = study.run(tmp_path / "out", engine="serial").table
     runs = [
         simulate(cell.plays, cell.where, steps=60, runs=3, seed=seed, delay=cell.delay, noise=cell.noise)
         for seed in (0, 4)
@@ -107,7 +108,7 @@ def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
 def test_the_bound_is_shown_where_theory_has_one(tmp_path: Path) -> None:
     text = "steps = 50\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.a]\ngamma = 0.1\n[policies.b]\neta = 0.3\n"
     text += "[policies.c]\ngamma = 0.1\ndiscount = 0.9\n"
-    table = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial")
+    table = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table
     bound = od.theory.regret_bound("log", n_arms=3, steps=50, prior=0.25, gamma=0.1).bound
     assert [row[-1] for row in table.rows] == [f"{bound:,.0f}", "", ""]
 
@@ -209,7 +210,8 @@ def test_bad_files_get_one_sentence_with_the_key(
 def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(written(tmp_path, BASE)), "--out", str(tmp_path / "out"), "--engine", "serial"]) == 0
     printed = capsys.readouterr().out
-    assert printed.splitlines()[0].split() == [
+    header = next(line for line in printed.splitlines() if line.startswith("world"))
+    assert header.split() == [
         "world",
         "policy",
         "regret",
@@ -226,5 +228,19 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_policy(tmp_path: Path, kind: str) -> None:
     text = f"steps = 30\nruns = 2\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.p]\nkind = '{kind}'\n"
-    (row,) = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").rows
+    (row,) = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table.rows
     assert 0 <= float(row[2]) < 30
+
+
+def test_who_earns_most_comes_first_then_the_picture_then_the_table(tmp_path: Path, capsys: Any) -> None:
+    text = "steps = 200\nruns = 10\n[worlds.w]\nkind = 'random'\nexperts = 4\n"
+    text += "[policies.own]\n[policies.blind]\nkind = 'uniform'\n"
+    assert main(["simulate", str(written(tmp_path, text)), "--out", str(tmp_path / "out"), "--engine", "serial"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("own earns ")
+    assert " more in 200 steps than blind, [" in printed.splitlines()[0]
+    assert printed.splitlines()[0].endswith("(95 % interval over 10 paired runs).")
+    assert printed.index("0 is no regret") < printed.index("reward per step")
+    page = (tmp_path / "out" / "index.html").read_text()
+    places = [page.index(part) for part in ("<p>own earns", "<figure>", "<table>")]
+    assert places == sorted(places)

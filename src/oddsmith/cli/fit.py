@@ -43,9 +43,14 @@ def _fit(asked: argparse.Namespace) -> str:
     saving.write(asked.out, saving.pack(file.policy, fitted.state, meta))
     posterior = _posterior(asked.out, file)
     if asked.json:
-        record: dict[str, Any] = {"learnt": fitted.learnt, "waiting": fitted.waiting, "kinds": list(fitted.kinds)}
+        record: dict[str, Any] = {
+            "verdict": _verdict(posterior, fitted.learnt),
+            "learnt": fitted.learnt,
+            "waiting": fitted.waiting,
+            "kinds": list(fitted.kinds),
+        }
         return as_json(record | {"floor": fitted.floor, "posterior": posterior, "promises": list(fitted.promises)})
-    lines = [str(fitted), *_leaders(posterior)]
+    lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
     if unversioned(file.policy):
         lines.append("Models have no version: a load will accept any models of these names.")
     return "\n".join([*lines, "", f"state: {asked.out}"])
@@ -61,6 +66,22 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
     except InvalidInput:
         return None
     return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
+def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
+    """Whom the policy trusts now, in one sentence."""
+    if posterior is None:
+        return f"The policy has learnt from {learnt:,} rewards."
+    (first, weight), *others = posterior.items()
+    then = f"; {others[0][0]} comes next with {_share(others[0][1])}" if others else ""
+    return f"After {learnt:,} rewards {first} has {_share(weight)} of the weight of {len(posterior):,} experts{then}."
+
+
+def _share(weight: float) -> str:
+    """A weight in percent; what is not quite all or nothing is not written so."""
+    if 0.999 < weight < 1:
+        return "more than 99.9 %"
+    return "less than 0.1 %" if 0 < weight < 0.001 else f"{100 * weight:.1f} %"
 
 
 def _leaders(posterior: dict[str, float] | None) -> list[str]:

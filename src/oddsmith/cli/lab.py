@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from oddsmith.errors import OddsmithError
+from oddsmith.cli.words import Refused
 
 __all__ = ["add_commands"]
 
@@ -28,23 +28,22 @@ def _where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, help="number of processes (default: all cores)")
 
 
-def _reproduce(asked: argparse.Namespace) -> str:
-    from oddsmith.lab.reproduce import reproduce
+def _reproduce(asked: argparse.Namespace) -> str | Refused:
+    from oddsmith.lab.reproduce import reproduce, verdict
 
     found = reproduce(asked.out, asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers)
-    lines = []
+    lines = [verdict(found), ""]
     for name, outcome in found.items():
         held = sum(claim.holds for claim in outcome.claims)
         lines.append(f"{name:14}{held:4} of {len(outcome.claims):3} claims hold   {outcome.title}")
         lines += [f"    does not hold: {c.what}; {c.predicted}, {c.measured}" for c in outcome.claims if not c.holds]
-    lines.append(f"\nreport: {asked.out / 'index.html'}")
-    if any(not claim.holds for outcome in found.values() for claim in outcome.claims):
-        raise OddsmithError("\n".join(["some claims do not hold", *lines]))
-    return "\n".join(lines)
+    text = "\n".join([*lines, "", f"report: {asked.out / 'index.html'}"])
+    return text if all(claim.holds for outcome in found.values() for claim in outcome.claims) else Refused(text)
 
 
 def _simulate(asked: argparse.Namespace) -> str:
     from oddsmith.lab.study import read_study
 
-    table = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
-    return f"{table}\n\nreport: {asked.out / 'index.html'}"
+    found = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
+    parts = ["\n".join(found.sentences), found.picture, str(found.table), f"report: {asked.out / 'index.html'}"]
+    return "\n\n".join(part for part in parts if part)

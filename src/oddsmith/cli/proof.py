@@ -59,15 +59,15 @@ def _told(verdict: Any, *, models: bool) -> str:
         (level.name, f"{level.checked:,}", f"{level.followed:,}", f"{sum(level.untested.values()):,}")
         for level in verdict.levels
     )
-    parts = [f"{verdict.experiment or 'store'}: {verdict.events:,} events, {verdict.decisions:,} decisions"]
+    about = f"{verdict.experiment or 'store'}: {verdict.events:,} events, {verdict.decisions:,} decisions"
+    follows = "Everything that was checked follows." if verdict.holds else "Not everything that was checked follows."
+    parts = [f"{follows} {about}."]
     parts.append(str(Table(("level", "checked", "followed", "not checked"), rows)))
     reasons = [
         f"{level.name}, {n:,} not checked: {why}" for level in verdict.levels for why, n in level.untested.items()
     ]
     parts += ["\n".join(reasons)] if reasons else []
-    if verdict.holds:
-        parts.append("Everything that was checked follows.")
-    else:
+    if not verdict.holds:
         parts.append("\n".join(["The first records that do not follow:", *map(str, verdict.misses)]))
     if verdict.rounding:
         parts.append(

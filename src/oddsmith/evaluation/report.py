@@ -10,7 +10,7 @@ from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Assessment, given
 from oddsmith.evaluation.diagnostics import Diagnostics
 from oddsmith.evaluation.intervals import Estimate
-from oddsmith.evaluation.verdict import Verdict, reasons, verdict
+from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
 from oddsmith.logs.kinds import KINDS
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
@@ -100,7 +100,8 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
         Section("Details", "\n\n".join(summary(found)), printed="\n".join(refusals(found))),
     ]
     if found.differences:
-        text = f"Paired, row by row, against {found.baseline}; all rows of an estimator hold together at its level."
+        side = called(found.baseline)
+        text = f"Paired, row by row, against {side}; all rows of an estimator hold together at its level."
         table, figure = differences_table(found), _differences_figure(found, said)
         sections.insert(0, Section("Differences", text, tables=(table,), figures=(figure,)))
     return write(path, title, "\n\n".join([*said.sentences, *notes]), sections)
@@ -143,8 +144,10 @@ def _differences_figure(found: Assessment, said: Verdict) -> Figure:
     bars = [(name, e, one) for name, answers in _by_difference(found).items() for e, one in answers.items()]
     figure, panel = _bars(bars, lambda e: 1.0 if e == said.estimator else 0.4)
     panel.axvline(0, color="0.3", ls="--", lw=1)
-    panel.set_xlabel(f"more per decision than {found.baseline}")
-    caption = f"What each target earns more than {found.baseline}: right of the dashed line is better. Full colour: "
+    panel.set_xlabel(f"more per decision than {called(found.baseline)}")
+    caption = (
+        f"What each target earns more than {called(found.baseline)}: right of the dashed line is better. Full colour: "
+    )
     return Figure(svg(figure), f"{caption}{said.estimator}, which the verdict is by.")
 
 

@@ -11,7 +11,7 @@ from oddsmith.evaluation.diagnostics import ESS, broken
 from oddsmith.evaluation.intervals import Estimate
 from oddsmith.reports.answer import Span, chart, compared, digits, interval
 
-__all__ = ["ORDER", "Verdict", "more_decisions", "next_step", "reasons", "verdict"]
+__all__ = ["ORDER", "Verdict", "called", "more_decisions", "next_step", "reasons", "verdict"]
 
 ORDER = ("dr", "snips", "ips")
 """Which estimator a verdict is by: the one that answers for most targets, the earlier of two that answer for as many.
@@ -57,9 +57,9 @@ def verdict(found: Assessment) -> Verdict:
     values = _best_first({name: found.answers[name].get(estimator or "", "") for name in names})
     sentences = []
     for place, (name, one) in enumerate(compare.items()):
-        called = f"{name}, the highest of {len(compare)}," if place == 0 and len(compare) > 1 else name
+        own = f"{name}, the highest of {len(compare)}," if place == 0 and len(compare) > 1 else name
         how = _how(found, one, estimator or "", len(differences))
-        sentences.append(_difference(compared(called, _called(found.baseline), _span(one), how), one))
+        sentences.append(_difference(compared(own, called(found.baseline), _span(one), how), one))
     sentences += [
         _value(found, name, one, differences.get(name)) for name, one in values.items() if name not in compare
     ]
@@ -133,13 +133,13 @@ def _value(found: Assessment, name: str, one: Estimate, difference: Answer | Non
     if name == found.baseline:
         return f"{sentence}."
     if _same(found, name):
-        return f"{name} draws as {_called(found.baseline)} does, so there is no difference to show: {sentence}."
+        return f"{name} draws as {called(found.baseline)} does, so there is no difference to show: {sentence}."
     if difference is None:
         base = found.answers.get(found.baseline, {}).get(one.name, "")
         why = _why(base) if not given(base) else "a bias that is not counted does not cancel"
     else:
         why = _why(difference)
-    return f"{sentence}; there is no interval for its difference from {_called(found.baseline)}: {why}."
+    return f"{sentence}; there is no interval for its difference from {called(found.baseline)}: {why}."
 
 
 def _refusal(found: Assessment, name: str) -> str:
@@ -189,14 +189,15 @@ def _picture(found: Assessment, names: list[str], compare: dict[str, Estimate], 
     nothing = float("nan")
     bars = [(name, _span(one)) for name, one in shown.items()]
     bars += [(name, Span(nothing, nothing, nothing)) for name in names if name not in shown]
-    return chart(bars, zero=_called(found.baseline) if compare else "") if shown else ""
+    return chart(bars, zero=called(found.baseline) if compare else "") if shown else ""
 
 
 def _span(one: Estimate) -> Span:
     return Span(one.value, one.low, one.high)
 
 
-def _called(name: str) -> str:
+def called(name: str) -> str:
+    """What a sentence calls a target."""
     return "the logger" if name == LOGGED else name
 
 

@@ -15,7 +15,7 @@ from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.progress import progress
 from oddsmith.reports.page import Figure, Section, Table, write
 
-__all__ = ["reproduce"]
+__all__ = ["report", "reproduce", "verdict"]
 
 _HEADERS = ("claim", "where", "predicted", "measured (± standard error)", "holds?")
 
@@ -59,18 +59,26 @@ def _asked(known: str, name: str) -> bool:
     return known == name or known.startswith(f"{name}-")
 
 
+def verdict(outcomes: dict[str, Outcome]) -> str:
+    """How many claims hold, and the first that does not, in one sentence."""
+    claims = [(name, claim) for name, outcome in outcomes.items() for claim in outcome.claims]
+    failing = [(name, claim) for name, claim in claims if not claim.holds]
+    if not failing:
+        return (
+            f"All {len(claims)} claims of {len(outcomes)} {'experiment' if len(outcomes) == 1 else 'experiments'} hold."
+        )
+    (name, claim), more = failing[0], " and others" if len(failing) > 1 else ""
+    why = f"{claim.what} (predicted {claim.predicted}, measured {claim.measured})"
+    return f"{len(failing)} of {len(claims)} claims do not hold: in {name}, {why}{more}."
+
+
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
     """Write the page: one table of all claims, then each experiment with its claims and figures."""
-    claims = [claim for outcome in outcomes.values() for claim in outcome.claims]
-    failing = [claim for claim in claims if not claim.holds]
-    verdict = (
-        f"All {len(claims)} claims hold." if not failing else f"{len(failing)} of {len(claims)} claims do not hold."
-    )
     size = "A quick look: shorter horizons and fewer runs. " if quick else ""
     intro = (
-        f"{verdict} {size}Generalized Thompson Sampling (Lihong Li, 2013): each claim of the paper, and each sharper "
-        f"one of the library's mathematics, as an experiment with known truth. Regret is exact, not estimated."
-        f"\n\noddsmith {oddsmith.__version__}"
+        f"{verdict(outcomes)}\n\n{size}Generalized Thompson Sampling (Lihong Li, 2013): each claim of the paper, and "
+        f"each sharper one of the library's mathematics, as an experiment with known truth. Regret is exact, not "
+        f"estimated.\n\noddsmith {oddsmith.__version__}"
     )
     summary = Section("At a glance", tables=(_summary(outcomes),))
     sections = [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from oddsmith.config import Keys, read_toml
 from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
 from oddsmith.lab.delays import Delay, GeometricDelay
+from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.places import Place, place
 from oddsmith.lab.players import Seat, player
 from oddsmith.lab.run import mean_and_error
@@ -22,7 +23,25 @@ from oddsmith.reports.style import band, panels, svg
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.worlds.base import Bernoulli, Beta, Noise
 
-__all__ = ["Study", "read_study"]
+__all__ = ["Standings", "Study", "read_study"]
+
+
+class Standings(NamedTuple):
+    """Who earns most, a sentence for each world; a picture of regrets for a terminal; and the table of results."""
+
+    sentences: tuple[str, ...]
+    picture: str
+    table: Table
+
+
+class _Curve(NamedTuple):
+    """Steps, mean regret and standard error at them; at the end, all regrets (of runs or seeds) and the mean reward."""
+
+    at: Any
+    mean: Any
+    error: Any
+    totals: Any
+    reward: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,31 +65,39 @@ class Study:
             for seed in self.seeds
         ]
 
-    def run(self, out: Path | str, *, engine: str = "local", workers: int | None = None) -> Table:
-        """Sweep, write out/table.parquet and out/index.html, and give back the table of results."""
+    def run(self, out: Path | str, *, engine: str = "local", workers: int | None = None) -> Standings:
+        """Sweep, write out/table.parquet and out/index.html, and give back who earns most, and the table of results."""
         found = sweep(self.cells(), out, engine=engine, workers=workers)
         columns = {name: np.array(found[name].to_pylist()) for name in found.column_names}
-        rows, sections = [], []
+        rows, sections, sentences, pictures = [], [], [], []
         for world in self.places:
             curves = {}
             for name in (policy for where, policy in self.policies if where == world):
                 mine = (columns["world"] == world) & (columns["policy"] == name)
-                mine_only = {key: values[mine] for key, values in columns.items()}
-                curves[name] = _curve(mine_only, by_seed=callable(self.delay))
+                curves[name] = _curve({key: values[mine] for key, values in columns.items()}, by_seed=self._by_seed)
                 rows.append((world, name, *self._numbers(world, name, curves[name])))
+            where = f"{world}: " if len(self.places) > 1 else ""
+            totals = {name: curve.totals for name, curve in curves.items()}
+            sentences.append(f"{where}{leader(totals, steps=self.steps, unit='seeds' if self._by_seed else 'runs')}.")
+            pictures.append(regrets(totals, where))
             sections.append(Section(f"World: {world}", figures=(self._figure(curves),)))
         table = Table(("world", "policy", "regret", "± s.e.", "reward per step", "bound"), tuple(rows))
-        write(Path(out) / "index.html", self.title, self._intro(), [Section("Results", tables=(table,)), *sections])
-        return table
+        intro = "\n\n".join([*sentences, self._intro()])
+        write(Path(out) / "index.html", self.title, intro, [*sections, Section("Results", tables=(table,))])
+        return Standings(tuple(sentences), "\n\n".join(picture for picture in pictures if picture), table)
 
-    def _numbers(self, world: str, name: str, curve: Any) -> tuple[str, str, str, str]:
-        _, mean, error, reward = curve
+    @property
+    def _by_seed(self) -> bool:
+        """Whether seeds are what is independent: runs of one seed share its random delays."""
+        return callable(self.delay)
+
+    def _numbers(self, world: str, name: str, curve: _Curve) -> tuple[str, str, str, str]:
         bound = self._bound(world, name)
         shown = "" if bound is None else f"{bound:,.0f}"
         return (
-            f"{mean[-1]:,.2f}",
-            "" if np.isnan(error[-1]) else f"{error[-1]:.2g}",
-            f"{reward / self.steps:.4f}",
+            f"{curve.mean[-1]:,.2f}",
+            "" if np.isnan(curve.error[-1]) else f"{curve.error[-1]:.2g}",
+            f"{curve.reward / self.steps:.4f}",
             shown,
         )
 
@@ -96,27 +123,28 @@ class Study:
             "each. Regret is exact: the best arm's mean reward minus the expected reward of the odds played."
         )
 
-    def _figure(self, curves: dict[str, Any]) -> Figure:
+    def _figure(self, curves: dict[str, _Curve]) -> Figure:
+        """Regret on log scales, so that one bad policy does not press the others to the ground."""
         figure, (panel,) = panels(1, width=8)
-        for i, (name, (at, mean, error, _)) in enumerate(curves.items()):
-            band(panel, at, mean, np.nan_to_num(error), i, name)
+        for i, (name, curve) in enumerate(curves.items()):
+            band(panel, curve.at, curve.mean, np.nan_to_num(curve.error), i, name)
+        least = min(float(curve.mean.min()) for curve in curves.values())
+        if least > 0:
+            panel.set(yscale="log", ylim=(least / 1.5, None))
         panel.set(xscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
         panel.legend(frameon=False, fontsize=9)
-        return Figure(svg(figure), "Mean regret over runs, with two standard errors.")
+        return Figure(svg(figure), "Mean regret over runs, with two standard errors: lower is better.")
 
 
-def _curve(columns: dict[str, Any], *, by_seed: bool) -> tuple[Any, Any, Any, float]:
-    """Steps, mean regret and standard error at them, and the mean reward at the end.
-
-    Runs of one seed share its random delays; then seeds are what is independent.
-    """
+def _curve(columns: dict[str, Any], *, by_seed: bool) -> _Curve:
+    """The curve of one policy in one world; with `by_seed`, seeds are what is independent."""
     at = np.unique(columns["step"])
     groups = [columns["regret"][columns["step"] == step] for step in at]
     if by_seed:
         seeds = columns["seed"][columns["step"] == at[0]]
         groups = [np.array([group[seeds == seed].mean() for seed in np.unique(seeds)]) for group in groups]
     mean, error = np.array([mean_and_error(group) for group in groups]).T
-    return at, mean, error, float(columns["reward"][columns["step"] == at[-1]].mean())
+    return _Curve(at, mean, error, groups[-1], float(columns["reward"][columns["step"] == at[-1]].mean()))
 
 
 def read_study(path: Path) -> Study:

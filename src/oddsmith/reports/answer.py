@@ -1,7 +1,7 @@
 """The answer before the tables: a sentence about a difference, and a picture of intervals for a terminal."""
 
 from collections.abc import Sequence
-from math import floor, isnan, log10
+from math import floor, inf, isnan, log10
 from typing import NamedTuple
 
 __all__ = ["Span", "chart", "compared", "digits", "interval"]
@@ -56,10 +56,11 @@ def compared(name: str, other: str, span: Span, how: str, *, unit: str = "per de
     return f"{name} earns {size} {word} {unit} than {other}, {interval(ends)} ({how})"
 
 
-def chart(bars: Sequence[tuple[str, Span]], *, zero: str = "") -> str:
+def chart(bars: Sequence[tuple[str, Span]], *, zero: str = "", most: float = inf) -> str:
     """Intervals under each other, a line each, for a terminal; a value that is NaN is refused.
 
-    With `zero`, the axis reaches 0, which is marked in every line and called so.
+    With `zero`, the axis reaches 0, which is marked in every line and called so. The axis ends at `most`: a value
+    beyond it is written after an arrow.
 
     >>> print(chart([("new", Span(0.3, 0.2, 0.4)), ("old", Span(0.0, -0.1, 0.1))], zero="the logger"))
          -0.100                                      0.400
@@ -67,24 +68,37 @@ def chart(bars: Sequence[tuple[str, Span]], *, zero: str = "") -> str:
     old  |---------o--------|
                    0 is the logger
     """
-    ends = [end for _, span in bars for end in span[1:] if not isnan(end)] + ([0.0] if zero else [])
+    ends = [min(end, most) for _, span in bars for end in span[1:] if not isnan(end)] + ([0.0] if zero else [])
     if not ends:
         return ""
     low, high = min(ends), max(ends)
     margin, places = max(len(name) for name, _ in bars) + 2, digits(Span(low, low, high)) + 1
-
-    def at(number: float) -> int:
-        return round((number - low) / (high - low) * _WIDTH) if high > low else _WIDTH // 2
-
     left, right = (f"{end:.{places}f}" for end in (low, high))
+    axis = _Axis(low, high)
     lines = [" " * margin + left + right.rjust(_WIDTH + 1 - len(left))]
     for name, span in bars:
-        cells = [" "] * (_WIDTH + 1)
+        drawn = "refused" if isnan(span.value) else axis.line(span, zero=bool(zero))
+        beyond = f" {span.value:.{places}f}" if span.value > most else ""
+        lines.append(f"{name:{margin}}{drawn}{beyond}".rstrip())
+    return "\n".join([*lines, *([" " * (margin + axis.at(0.0)) + f"0 is {zero}"] if zero else [])])
+
+
+class _Axis(NamedTuple):
+    """The numbers at the two ends of a line of characters."""
+
+    low: float
+    high: float
+
+    def at(self, number: float) -> int:
+        """The place of a number."""
+        share = (number - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return round(min(max(share, 0.0), 1.0) * _WIDTH)
+
+    def line(self, span: Span, *, zero: bool) -> str:
+        """An interval |--o--|, with an arrow at the end where the value is beyond it."""
+        cells, (value, first, last) = [" "] * (_WIDTH + 1), map(self.at, span)
         if zero:
-            cells[at(0.0)] = ":"
-        if not isnan(span.value):
-            first, last = at(span.low), at(span.high)
-            cells[first : last + 1] = ["|", *"-" * (last - first - 1), "|"][: last - first + 1]
-            cells[min(max(at(span.value), first), last)] = "o"
-        lines.append(f"{name:{margin}}{''.join(cells) if not isnan(span.value) else 'refused'}".rstrip())
-    return "\n".join([*lines, *([" " * (margin + at(0.0)) + f"0 is {zero}"] if zero else [])])
+            cells[self.at(0.0)] = ":"
+        cells[first : last + 1] = ["|", *"-" * (last - first - 1), "|"][: last - first + 1]
+        cells[min(max(value, first), last)] = ">" if span.value > self.high else "o"
+        return "".join(cells)
