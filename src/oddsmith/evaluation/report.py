@@ -25,7 +25,7 @@ def summary(found: Assessment) -> list[str]:
     log, n = found.log, len(found.log)
     known = int((~np.isnan(log.reward)).sum())
     served = found.served if isinstance(found.served, str) else found.served.sentence
-    flag = "" if isinstance(found.served, str) or not found.served.caught else "Caution, weights cannot be trusted. "
+    flag = "" if isinstance(found.served, str) else found.served.caution
     return [
         f"{n:,} rows over {log.n_arms} arms, {known:,} with a reward; the log is {log.kind}: {KINDS[log.kind]}.",
         f"The logger itself: {_shown(found.logged)}.",

@@ -20,7 +20,7 @@ USES: dict[Use, tuple[str, tuple[Kind, ...]]] = {
     "learning": ("learning from it (fit_log)", ("exact", "drawn", "deterministic", "unknown")),
     "models": ("a reward model (dm)", ("exact", "drawn", "deterministic", "unknown")),
     "weights": ("importance weights (ips, snips, dr)", ("exact", "drawn")),
-    "odds": ("the odds of all arms (overlap, replay, the served-as-logged test)", ("exact",)),
+    "odds": ("the odds of all arms (overlap, replay)", ("exact",)),
 }
 
 

@@ -1,0 +1,82 @@
+"""What a bet against a log's odds may look at, and what a family of bets is.
+
+With all odds p logged, the bet that the arm is drawn from q gains q(a) / p(a) - 1. Its mean under p is at most 0 for
+every q that depends on the rows before and on p alone. With the drawn arm's odds only, it gains h_a(p(a)) / p(a) - 1.
+Its mean is at most 0 whatever the other odds are, if Σ_a h_a(p_a) ≤ 1 for all odds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Ints
+from oddsmith.errors import InvalidInput
+from oddsmith.logs.rules import drawn
+from oddsmith.logs.table import Log
+
+__all__ = ["Bets", "Draws", "equal_bets"]
+
+_MOST = 1e15  # a bet that pays less than it could is fair, and sixteen such rows do not overflow
+
+
+class Bets(NamedTuple):
+    """Bets of one family: what each looks like, its share of the family's money, and `gains(rows)`, (rows, B) ≥ -1."""
+
+    names: Sequence[str]
+    shares: Array
+    gains: Callable[[slice], Array]
+
+
+def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> Bets:
+    """Bets with the same money each."""
+    return Bets(names, np.full(len(names), 1 / len(names)), gains)
+
+
+class Draws:
+    """Arms, their odds, and the odds of all arms where they are logged or where two arms leave no choice.
+
+    `count` (T,) is how many arms have odds, as far as it is known before the row. `stated`: the log says how many arms
+    there are; else the largest number seen is no number to bet with before it has been seen.
+    """
+
+    def __init__(self, logged: Log, propensity: Array, floor: float) -> None:
+        self.arm, self.eligible, self.floor = logged.arm, logged.eligible, floor
+        self.n_arms = logged.n_arms
+        self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
+        columns = (logged.propensities, logged.eligible, logged.arms)
+        self.stated = any(column is not None for column in columns)
+        self.count = self._counted()
+        self.odds = logged.propensities
+        if self.odds is None and self.stated and (self.count <= 2).all():
+            self.odds = self._odds_of_two(propensity)
+        self.propensity = propensity if self.odds is None else drawn(self.odds, self.arm)
+        self.inverse: Array = np.minimum(1.0 / self.propensity, _MOST)
+        self._check_floor()
+
+    def gain(self, rows: slice, q: Array) -> Array:
+        """q(a) / p(a) - 1 for odds q (rows, K) of arms with p > 0, scaled to sum to 1; 0 where all are 0."""
+        total = q.sum(axis=1)
+        possible = total > 0
+        ratio = drawn(q, self.arm[rows]) * self.inverse[rows] / np.where(possible, total, 1.0)
+        return np.where(possible, ratio - 1.0, 0.0)
+
+    def _counted(self) -> Ints:
+        if self.eligible is not None:
+            return np.asarray(self.eligible.sum(axis=1))
+        if self.stated:
+            return np.full(len(self.arm), self.n_arms)
+        return np.concatenate([[1], np.maximum.accumulate(self.arm)[:-1] + 1])
+
+    def _odds_of_two(self, propensity: Array) -> Array:
+        able = np.ones((len(self.arm), self.n_arms)) if self.eligible is None else self.eligible
+        odds = able * (1 - propensity)[:, None]
+        np.put_along_axis(odds, self.arm[:, None], propensity[:, None], axis=1)
+        return odds
+
+    def _check_floor(self) -> None:
+        least, most = float(self.propensity.min()), float(1 / self.count.max())
+        if self.floor > (1 + 1e-9) * min(least, most):
+            raise InvalidInput(
+                f"floor must be at most the least logged odds, {least:g}, and 1 / arms, {most:g}; got {self.floor:g}"
+            )
