@@ -9,7 +9,7 @@ import oddsmith as od
 from oddsmith.lab import simulate
 from oddsmith.policies.fastcb import fast_gap
 from oddsmith.policies.oracles import mixture, predicted, vovk
-from oddsmith.policies.regressor_elimination import balanced
+from oddsmith.policies.regressor_elimination import EliminationState, balanced
 from oddsmith.policies.squarecb import inverse_gap
 from oddsmith.worlds import TableWorld
 from oddsmith.worlds.tables import random_table
@@ -129,6 +129,37 @@ def test_elimination_thresholds_by_hand() -> None:
     assert (mixed[mixed > 0] >= 1 / 4 / 2 - 1e-12).all()  # mu = 1/(2K), over at most two arms
 
 
+@pytest.mark.parametrize("carried", [True, False])
+def test_elimination_charges_sleepers_the_mix_of_the_awake(carried: bool) -> None:
+    """An infinite loss among the awake is a mix of 0.3 = (0 + 0.6)/2, no infinite mean: as in GTS."""
+    table = np.array([[[0.0, 0.9], [0.6, 0.4], [np.nan, np.nan]]])
+    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
+    gts = od.GeneralizedThompsonSampling(policy.experts, eta=1.0)
+    balance = np.array([0.5, 0.5, 0.0])
+    state = policy.init()._replace(balance=balance)
+    decision = drawn(policy.odds(state, 0), 0)
+    np.testing.assert_array_equal(decision.advice, [0.0, 0.6, np.nan])
+    assert decision.log_weights is not None
+    after = policy.update(state, decision if carried else decision._replace(log_weights=None), 1.0)
+    np.testing.assert_array_equal(after.alive, [False, True, True])
+    np.testing.assert_allclose(after.losses, [np.inf, -np.log(0.6), -np.log(0.3)])
+    np.testing.assert_allclose(after.losses, -gts.factors(decision, 1.0))
+    pair = policy.init((2,))._replace(balance=np.stack([balance, balance]))
+    both = policy.update(pair, od.draw(policy.odds(pair, np.array([0, 0])), None, np.zeros(2)), np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(both.alive[0], after.alive)
+    np.testing.assert_allclose(both.losses[1], -np.log([1.0, 0.4, 0.7]), atol=1e-15)
+
+
+def test_elimination_charges_a_late_reward_with_the_balance_it_was_drawn_with() -> None:
+    table = np.array([[[0.2, 0.9], [0.6, 0.4], [np.nan, np.nan]]])
+    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.square_loss)
+    early = policy.init()._replace(balance=np.array([0.25, 0.75, 0.0]))
+    decision = drawn(policy.odds(early, 0), 0)
+    late = policy.init()._replace(balance=np.array([0.9, 0.1, 0.0]))
+    right = -np.log(0.25 * np.exp(-0.64) + 0.75 * np.exp(-0.16))
+    assert policy.update(late, decision, 1.0).losses[2] == pytest.approx(right)
+
+
 def test_epoch_greedy_by_hand() -> None:
     """Epoch l explores once, then exploits floor(sqrt(l/(K ln N))/scale) times; values are importance weighted."""
     experts = od.GivenExperts(["left", "right"])
@@ -234,9 +265,9 @@ def test_elimination_of_everybody_is_refused() -> None:
     decision = drawn(policy.odds(policy.init(), 0), 0)
     with pytest.raises(od.AllExpertsRefuted, match="probability zero"):
         policy.update(policy.init(), decision, 1.0)
-    infinite = policy.init()._replace(losses=np.array([np.inf, 1.0]), balance=np.array([0.0, 1.0]))
+    gone = EliminationState(np.array([np.inf, 1.0]), np.array([False, True]), np.array([0.0, 1.0]), 3)
     asleep = decision._replace(advice=np.array([0.0, np.nan]), log_weights=np.zeros(2))
-    assert policy.update(infinite, asleep, 1.0).losses[1] == 1.0  # nobody with balance spoke: nothing is charged
+    assert policy.update(gone, asleep, 1.0).losses[1] == 1.0  # no survivor spoke: nothing is charged
     with pytest.raises(od.InvalidInput, match="some expert has an opinion"):
         od.RegressorElimination(od.TableExperts(np.full((1, 2, 2), np.nan)), np.array([0]))
 

@@ -7,12 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.losses import Loss, square_loss
 from oddsmith.policies.base import check_eligible, drawn_advice, scored
+from oddsmith.theory.rivals import BALANCE_SLACK
 
 __all__ = ["EliminationState", "RegressorElimination", "balanced"]
 
@@ -34,7 +36,7 @@ class RegressorElimination:
     is at most the mean number of arms that the survivors propose. Experts leave when their total loss exceeds the
     least by ln(N/δ) (threshold="sharp": with probability 1-δ the truth stays for ever; square loss, or log loss), or
     by the paper's 18 ln(1/δ_t) in mean square loss ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))).
-    Experts are fixed. Order matters: who has left does not come back.
+    Experts are fixed. Order matters: who has left does not come back. A sleeper is charged the mix of those awake.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
@@ -120,12 +122,8 @@ class RegressorElimination:
         if advice.shape != state.losses.shape:
             raise InvalidInput(f"advice must have the state's shape {state.losses.shape}; got {advice.shape}")
         charged = scored(self.loss, advice, reward)
-        asleep = np.isnan(charged)
-        if asleep.any():  # a sleeper is charged the mean of those who spoke, weighed by the balance
-            heard = np.where(asleep, 0.0, state.balance)
-            total = heard.sum(axis=-1, keepdims=True)
-            mean = (heard * np.where(heard > 0, charged, 0.0)).sum(axis=-1, keepdims=True)
-            charged = np.where(asleep, mean / np.where(total > 0, total, 1.0), charged)
+        if np.isnan(charged).any():
+            charged = self._charged(state, decision, charged)
         losses, learnt = state.losses + charged, state.learnt + 1
         least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
         if not np.isfinite(least).all():
@@ -144,6 +142,20 @@ class RegressorElimination:
         """The balanced distribution (…, N): the probability of following each expert."""
         return state.balance
 
+    def _charged(self, state: EliminationState, decision: Decision, losses: Array) -> Array:
+        """The losses (…, N) with those of sleepers replaced by the mix of the awake survivors, -ln Σ P e^-ℓ / Σ P.
+
+        As in GTS (theory 5.12), P is the balance the decision was drawn with, or today's where it carries none. For a
+        sleeper i and a truth that is awake E e^-(ℓ_i - ℓ_1) <= 1 still holds, so the truth stays as likely as without.
+        """
+        with np.errstate(divide="ignore"):
+            drawn_with = np.log(state.balance) if decision.log_weights is None else decision.log_weights
+        heard, asleep = np.where(state.alive, drawn_with, -np.inf), np.isnan(losses)
+        rows = asleep.any(axis=-1)
+        charged = losses.copy()
+        charged[rows] = -weights.charge(-losses[rows], heard[rows], asleep[rows])
+        return charged
+
     def _rebalanced(self, state: EliminationState, alive: Bools) -> Array:
         changed = (alive != state.alive).any(axis=-1)
         if not changed.any():
@@ -156,7 +168,11 @@ class RegressorElimination:
 
 
 def balanced(
-    proposals: Array, context_odds: Array, alive: Bools | None = None, start: Array | None = None, slack: float = 1e-3
+    proposals: Array,
+    context_odds: Array,
+    alive: Bools | None = None,
+    start: Array | None = None,
+    slack: float = BALANCE_SLACK,
 ) -> Array:
     """P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x |arms proposed| for all alive i.
 

@@ -15,7 +15,6 @@ from oddsmith.losses import Scaled
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.constants import (
-    E2,
     Coefficient,
     Constants,
     best_gamma,
@@ -101,10 +100,16 @@ def mixed_terms(b: float, exploration: float, gamma: float | None) -> tuple[floa
     return gamma, {"learning": learning, "exploration": gamma * exploration}
 
 
-def corollary1(scale: float, kappa2: float, *, log_prior: float, steps: float, gamma: float | None = None) -> Bound:
-    """sqrt(4 kappa_2 (e-2)) kappa_1 (1-γ) sqrt(T L) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if None."""
-    gamma, terms = mixed_terms(sqrt(4 * kappa2 * E2 * scale * steps * log_prior), steps, gamma)
-    return capped(terms, steps, eta=lemma1(kappa2).eta, gamma=gamma, applies=REALISABLE)
+def corollary1(
+    scale: float, kappa2: float, *, log_prior: float, steps: float, gamma: float | None = None, b: float = 1.0
+) -> Bound:
+    """kappa_1 (1-γ) sqrt(T L/c) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if None.
+
+    1/c = 4(e-2) kappa_2, or what belongs to the eta that lhat >= -b allows (erratum 4).
+    """
+    eta, c = lemma1(kappa2, b)
+    gamma, terms = mixed_terms(sqrt(scale * steps * log_prior / c), steps, gamma)
+    return capped(terms, steps, eta=eta, gamma=gamma, applies=REALISABLE)
 
 
 def refined_bound(
@@ -141,22 +146,17 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
     return float(exp(brentq(slope, log(min(simple, 1.0)) - 7.0, 0.0, xtol=1e-15, rtol=1e-15)))
 
 
-def _paper(loss: AnyLoss, n_arms: int, beta: float | None) -> tuple[float, float]:
-    """(scale, kappa_2) of the paper: kappa_1² = scale/γ."""
+def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
+    """Corollary 1 with the paper's kappas; eta is for the plain loss, not for the normalised one.
+
+    Log loss divided by beta has |lhat| <= 1/2 (erratum 14), so that its eta, at most 1/(e-2), is never cut.
+    """
     if isinstance(loss, Certificate | Scaled) or loss_name(loss) == "own":
         raise InvalidInput("constants='paper' is for plain square and log loss; use constants='tight' for your own")
-    if loss_name(loss) == "square":
-        kappa2("square", beta=beta)
-        return 2.0 * n_arms, 4.0
-    tight = kappa2("log", beta=beta)
-    return 2.0 * n_arms**2 * float(beta or 0.0), tight
-
-
-def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
-    """Corollary 1 for a loss of the paper; eta is for the plain loss, not for the normalised one."""
-    found = corollary1(*_paper(loss, n_arms, beta), **problem)
+    tight = kappa2(loss, beta=beta)
     if beta is None:
-        return found
+        return corollary1(2.0 * n_arms, 4.0, **problem)
+    found = corollary1(2.0 * n_arms**2 * beta, tight, b=0.5, **problem)
     applies = f"{found.applies}, and log ratios between experts are at most {beta / 2:g}"
     return found._replace(eta=float(found.eta or 0.0) / beta, applies=applies)
 

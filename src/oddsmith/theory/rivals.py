@@ -7,7 +7,9 @@ from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
 from oddsmith.theory.constants import Coefficient, log_inverse
 
-__all__ = ["exp4_bound", "feelgood_bound", "regressor_elimination_bound", "squarecb_bound"]
+__all__ = ["BALANCE_SLACK", "exp4_bound", "feelgood_bound", "regressor_elimination_bound", "squarecb_bound"]
+
+BALANCE_SLACK = 1e-3  # the share by which regressor elimination's balance may miss its condition
 
 
 def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
@@ -46,12 +48,17 @@ def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
 
 
 def regressor_elimination_bound(*, n_arms: int, steps: float, prior: float, confidence: float = 0.95) -> Bound:
-    """4 sqrt(2/c) sqrt(K T ln(N/δ)), the sharper threshold of theory 5.5 with c = 0.46, contexts i.i.d."""
+    """4 sqrt(2/c) sqrt((1+ε) K T ln(N/δ)), the sharper threshold of theory 5.5 with c = 0.46, contexts i.i.d.
+
+    ε is the solver's slack: the balance that is played may miss its condition by that share, which stands where K does.
+    """
     check_problem(n_arms, steps)
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     log_size = log_inverse(prior) - log(1 - confidence)
-    terms = {"learning": 4 * sqrt(2 / 0.46) * sqrt(n_arms * steps * log_size)}
+    terms = {"learning": 4 * sqrt(2 / 0.46) * sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)}
     applies = (
-        f"1/prior experts are equally likely, one is the truth, contexts are i.i.d.; with probability {confidence:g}"
+        "the loss is square loss and the threshold sharp, 1/prior experts are equally likely, one is the truth, "
+        f"contexts are i.i.d. from the distribution that is balanced (to {BALANCE_SLACK:g}, counted); "
+        f"with probability {confidence:g}"
     )
     return capped(terms, steps, eta=1.0, gamma=0.0, applies=applies)
