@@ -24,15 +24,17 @@ from sklearn.tree import DecisionTreeClassifier
 
 import oddsmith as od
 from oddsmith.lab import Run, simulate
+from oddsmith.lab.leaders import interval_of
 from oddsmith.lab.run import mean_and_error
 from oddsmith.progress import progress
 from oddsmith.reports import Figure, Section, Table, write
+from oddsmith.reports.answer import chart, digits, interval
 from oddsmith.reports.style import COLOURS, DASHES, band, panels, svg
 from oddsmith.worlds import TableWorld
 
 ARMS = tuple(str(digit) for digit in range(10))
 GAMMA = 0.01
-AGENT = "oddsmith (GTS, gamma 0.01)"
+AGENT, UNIFORM = "oddsmith (GTS, gamma 0.01)", "uniform play"
 
 
 def train(x: Any, y: Any) -> dict[str, Any]:
@@ -50,17 +52,16 @@ def train(x: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def play(agent: od.Agent, x: Any, y: Any) -> tuple[list[od.Decision], Any, Any]:
-    """Decisions, rewards and the posterior after each of them: the loop of a real application."""
-    decisions, rewards, posteriors = [], [], []
+def play(agent: od.Agent, x: Any, y: Any) -> tuple[list[od.Decision], Any]:
+    """Decisions, and the posterior after each of them: the loop of a real application."""
+    decisions, posteriors = [], []
     for image, digit in progress(zip(x, y, strict=True), len(y), "digits"):
         decision = agent.decide(image)
         reward = float(decision.arm == str(digit))
         agent.learn(decision, reward)
         decisions.append(decision)
-        rewards.append(reward)
         posteriors.append(list(agent.posterior().values()))
-    return decisions, np.array(rewards), np.array(posteriors)
+    return decisions, np.array(posteriors)
 
 
 def race(experts: od.ModelExperts, x: Any, y: Any, runs: int) -> dict[str, Run]:
@@ -71,7 +72,7 @@ def race(experts: od.ModelExperts, x: Any, y: Any, runs: int) -> dict[str, Run]:
         AGENT: od.GeneralizedThompsonSampling(said, gamma=GAMMA),
         "plain Thompson sampling": od.thompson_sampling(said),
         "epsilon-greedy (epsilon 0.01)": od.epsilon_greedy(said, epsilon=GAMMA),
-        "uniform play": od.uniform(said),
+        UNIFORM: od.uniform(said),
     }
     return {
         name: simulate(policy, world, steps=len(y), runs=runs, seed=7)
@@ -79,19 +80,62 @@ def race(experts: od.ModelExperts, x: Any, y: Any, runs: int) -> dict[str, Run]:
     }
 
 
-def results(runs: dict[str, Run], alone: Any, names: list[str]) -> Table:
+def answers(runs: dict[str, Run], alone: Any, names: list[str]) -> dict[str, Any]:
+    """The chance to be right, digit by digit (T, runs): of those who learn, and of each model alone on the same digits.
+
+    It is exact given the digits (the odds of the right answer), and the one source of every number and figure below.
+    """
+    shown = np.array(next(iter(runs.values())).contexts)  # the same digits for all, by their seed
+    return {name: 1 - run.regret for name, run in runs.items()} | {
+        f"{name}, alone": alone[shown, i] for i, name in enumerate(names)
+    }
+
+
+def ranked(right: dict[str, Any]) -> list[str]:
+    """Those who answer, the best first."""
+    return sorted(right, key=lambda name: -float(right[name].mean()))
+
+
+def best_model(right: dict[str, Any]) -> str:
+    return next(name for name in ranked(right) if name.endswith(", alone"))
+
+
+def missed(right: dict[str, Any], name: str) -> Any:
+    """Mistakes of `name` more than those of the best model on the same digits, so far (T, runs)."""
+    return np.cumsum(right[best_model(right)] - right[name], axis=0)
+
+
+def verdict(right: dict[str, Any]) -> str:
+    """What finding out has cost, in one sentence."""
+    lost, (length, runs) = interval_of(missed(right, AGENT)[-1]), right[AGENT].shape
+    mistakes = f"{abs(lost.value):.{digits(lost)}f} {'more' if lost.value > 0 else 'fewer'} mistakes"
+    return (
+        f"Told only whether its own answer was right, the agent answers {right[AGENT].mean():.1%} of {length:,} digits "
+        f"right: {mistakes} than the best of the six models, which nobody had named, {interval(lost)} "
+        f"(95 % interval over {runs} runs)."
+    )
+
+
+def picture(right: dict[str, Any]) -> str:
+    """Mistakes more than the best model's, for a terminal; those far off are beyond the axis."""
+    bars = [(name, interval_of(missed(right, name)[-1])) for name in ranked(right) if name != best_model(right)]
+    return chart(bars, zero="the best model; further right: more mistakes", most=ceiling(right))
+
+
+def ceiling(right: dict[str, Any]) -> float:
+    """Where the axes end: with those who learn, not with uniform play."""
+    learners = [name for name in right if not name.endswith(", alone") and name != UNIFORM]
+    return 1.4 * max(interval_of(missed(right, name)[-1]).high for name in learners)
+
+
+def results(right: dict[str, Any]) -> Table:
     """The share of right answers of everybody, in falling order; models alone are those who could not learn."""
     rows = []
-    for name, run in runs.items():
-        right = run.rewards.mean(axis=0)
-        early = run.rewards[:100].mean()
-        rows.append((right.mean(), (name, f"{right.mean():.1%}", f"{mean_and_error(right)[1]:.1%}", f"{early:.1%}")))
-    for i, name in enumerate(names):
-        best = " (best in hindsight)" if i == alone.mean(axis=0).argmax() else ""
-        share = alone[:, i].mean()
-        rows.append((share, (f"{name}, alone{best}", f"{share:.1%}", "", f"{share:.1%}")))
-    ordered = tuple(row for _, row in sorted(rows, key=lambda row: -row[0]))
-    return Table(("who answers", "right", "± s.e.", "in the first 100"), ordered)
+    for name in ranked(right):
+        share, error = mean_and_error(right[name].mean(axis=0))
+        shown = f"{name} (best in hindsight)" if name == best_model(right) else name
+        rows.append((shown, f"{share:.1%}", f"{error:.1%}", f"{right[name][:100].mean():.1%}"))
+    return Table(("who answers", "right", "± s.e.", "in the first 100"), tuple(rows))
 
 
 def trust(names: list[str], posteriors: Any) -> Figure:
@@ -104,22 +148,26 @@ def trust(names: list[str], posteriors: Any) -> Figure:
     return Figure(svg(figure), "The agent starts without an opinion and soon follows the models that predict well.")
 
 
-def cost(runs: dict[str, Run], alone: Any) -> Figure:
-    """Wrong answers so far, of the agent, its rivals and the best model."""
+def cost(right: dict[str, Any]) -> Figure:
+    """What it costs to find out: mistakes more than those of the best model, so far."""
     figure, (panel,) = panels(1, width=8)
-    steps = np.unique(np.linspace(1, len(alone), 120).round().astype(int))
-    for i, (name, run) in enumerate(runs.items()):
-        wrong = np.cumsum(1 - run.rewards, axis=0)[steps - 1]
-        mean, error = np.array([mean_and_error(row) for row in wrong]).T
+    length, runs = right[AGENT].shape
+    steps = np.unique(np.linspace(1, length, 120).round().astype(int))
+    second = [name for name in ranked(right) if name.endswith(", alone")][1]
+    for i, name in enumerate([AGENT, *(name for name in right if not name.endswith(", alone") and name != AGENT)]):
+        mean, error = np.array([mean_and_error(row) for row in missed(right, name)[steps - 1]]).T
         band(panel, steps, mean, error, i, name)
-    best, typical = 1 - alone.mean(axis=0).max(), 1 - alone.mean()
-    panel.plot(steps, best * steps, color="black", lw=2, label="best model, known in advance")
-    panel.plot(steps, typical * steps, color="grey", ls=":", label="a model picked at random")
-    ceiling = 1.6 * typical * len(alone)
-    panel.set(xlabel="digits answered", ylabel="wrong answers so far", xlim=(0, len(alone)), ylim=(0, ceiling))
-    panel.legend(frameon=False, fontsize=9, loc="upper left")
-    caption = "What it costs to find out: the agent's curve runs beside that of the best model, which nobody knew."
-    return Figure(svg(figure), caption)
+    panel.plot(
+        steps, missed(right, second)[steps - 1].mean(axis=1), color="grey", ls=":", label=f"{second} (second best)"
+    )
+    panel.axhline(0, color="black", lw=2, label=f"{best_model(right)} (the best, known in advance)")
+    panel.set(xlabel="digits answered", ylabel="mistakes more than the best model's")
+    panel.set(xlim=(0, length), ylim=(-0.05 * ceiling(right), ceiling(right)))
+    panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    leave = "Uniform play and the second-best model leave the picture at once. Lower is better."
+    return Figure(
+        svg(figure), f"What it costs to find out whom to trust: mean of {runs} runs, with two standard errors. {leave}"
+    )
 
 
 def main() -> None:
@@ -131,35 +179,38 @@ def main() -> None:
     if arguments.runs < 2 or arguments.seed < 0:
         parser.error(f"runs must be at least 2 and seed at least 0; got {arguments.runs} and {arguments.seed}")
 
-    digits = load_digits()
-    order = np.random.default_rng(arguments.seed).permutation(len(digits.target))
-    x, y = digits.data[order], digits.target[order]
+    images = load_digits()
+    order = np.random.default_rng(arguments.seed).permutation(len(images.target))
+    x, y = images.data[order], images.target[order]
     print("Training six models of handwritten digits, most of them on few or spoilt data …")
     models = train(x[:150], y[:150])
     experts = od.ModelExperts(models, arms=ARMS, version="demo")
     agent = od.Agent(od.GeneralizedThompsonSampling(experts, gamma=GAMMA), seed=arguments.seed)
 
     print(f"The agent answers {len(y) - 150:,} new digits and is told only whether it was right …")
-    decisions, rewards, posteriors = play(agent, x[150:], y[150:])
-    runs = race(experts, x[150:], y[150:], arguments.runs)
+    decisions, posteriors = play(agent, x[150:], y[150:])
     alone = np.array([model.predict(x[150:]) == y[150:] for model in models.values()]).T.astype(float)
-    table = results(runs, alone, list(models))
-    print(f"\n{table}\n\none decision taken apart (a {y[-1]} is shown):\n{agent.explain(x[-1])}")
+    right = answers(race(experts, x[150:], y[150:], arguments.runs), alone, list(models))
+    explained, table = str(agent.explain(x[-1])), results(right)
+    print(f"\n{verdict(right)}\n\n{picture(right)}\n\n{table}")
+    print(f"\none decision taken apart (a {y[-1]} is shown):\n{explained}")
 
     intro = (
+        f"{verdict(right)}\n\n"
         "Six models read handwritten digits. Nobody knows which is good. The agent follows one drawn from its "
         "posterior, sees whether that one answer was right, and re-weighs all six. Every decision is logged with its "
-        "exact odds.\n\n"
-        f"In this run it was right {rewards.mean():.1%} of the time. One answer in a hundred is drawn at random: that "
-        "costs a little, and buys a log from which any other policy can be evaluated. Plain Thompson sampling saves "
-        "it, and gives some arms odds of 0."
+        f"exact odds. All numbers are means of {arguments.runs} runs of {len(y) - 150:,} digits.\n\n"
+        "One answer in a hundred is drawn at random: that costs a little, and buys a log from which any other policy "
+        "can be evaluated. Plain Thompson sampling saves it, and gives some arms odds of 0."
     )
+    figure = cost(right)
     sections = [
-        Section("What it costs to find out", figures=(cost(runs, alone),), tables=(table,)),
-        Section("Whom the agent trusts", figures=(trust(list(models), posteriors),)),
-        Section("One decision taken apart", f"A {y[-1]} is shown.", printed=str(agent.explain(x[-1]))),
+        Section("What it costs to find out", figures=(figure,), tables=(table,)),
+        Section("Whom the agent trusts", "One more run, digit by digit.", figures=(trust(list(models), posteriors),)),
+        Section("One decision taken apart", f"A {y[-1]} is shown, after that run.", printed=explained),
     ]
     page = write(arguments.out / "index.html", "Learning whom to trust", intro, sections)
+    (arguments.out / "digits.svg").write_text(figure.svg)
     (arguments.out / "decisions.jsonl").write_text("\n".join(d.to_json() for d in decisions) + "\n")
     print(f"\nreport: {page}   log: {arguments.out / 'decisions.jsonl'}")
 

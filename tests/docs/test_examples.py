@@ -1,5 +1,6 @@
 """Every example runs, and shows what it promises."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ def run(name: str, *arguments: str) -> str:
 
 def test_digits(tmp_path: Path) -> None:
     printed = run("digits.py", "--out", str(tmp_path), "--runs", "10")
-    shares = {line.rsplit("  ", 3)[0].strip(): line for line in printed.splitlines() if "%" in line}
+    table = printed[printed.index("who answers") :]
+    shares = {line.rsplit("  ", 3)[0].strip(): line for line in table.splitlines() if "%" in line}
     assert next(iter(shares)).startswith("neighbours, 150 digits, alone (best in hindsight)")
     ranks = [
         next(i for i, who in enumerate(shares) if who.startswith(name)) for name in ("oddsmith", "forest", "uniform")
@@ -26,6 +28,15 @@ def test_digits(tmp_path: Path) -> None:
     assert ranks == sorted(ranks)
     page = (tmp_path / "index.html").read_text()
     assert page.count("<img") == 2
+    (sentence,) = [line for line in printed.splitlines() if line.startswith("Told only whether")]
+    own = next(line for who, line in shares.items() if who.startswith("oddsmith"))
+    assert re.findall(r"[\d.]+%", sentence) == [re.findall(r"[\d.]+%", own)[0]]  # one number, one source
+    assert sentence.endswith("(95 % interval over 10 runs).")
+    assert f"</h1>\n<p>{sentence}</p>" in page
+    assert set(re.findall(r"[\d.]+%", page.partition("<h2>")[0])) == set(re.findall(r"[\d.]+%", sentence))
+    assert printed.index(sentence) < printed.index("0 is the best model") < printed.index("who answers")
+    uniform = next(line for line in printed.splitlines() if line.startswith("uniform play "))
+    assert "> 1" in uniform  # beyond the axis, which ends with those who learn
     decisions = [od.Decision.from_json(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert len(decisions) == 1647
     assert all(decision.propensity > 0 for decision in decisions)
