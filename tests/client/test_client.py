@@ -79,7 +79,7 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     again = news.decide([0.9, 0.9], id=decided.id)
     assert again == decided._replace(new=False, asleep=None)
     first = news.reward(decided.id, 1)
-    assert first == Kept(decided.id, first.position, True)
+    assert first == Kept(decided.id, first.position, True, parked=False)
     assert news.reward(decided.id, 1.0) == first._replace(new=False)
     with pytest.raises(od.Conflict, match="reward"):
         news.reward(decided.id, 0)
@@ -120,6 +120,8 @@ def test_batches_answer_every_entry(client: Any) -> None:
     )
     assert kept.new
     assert isinstance(refused, od.Conflict)
+    assert (kept.parked, parked.parked) == (False, True)
+    assert news.reward(f"typo-{good.id}", 1).parked
     assert news.decide([0.0, 1.0], id=parked.id).new
     assert news.decision(parked.id)["reward"] == 1
     with pytest.raises(od.InvalidInput, match="dicts with id and reward"):

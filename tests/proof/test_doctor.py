@@ -119,6 +119,11 @@ def equal_rewards(path: Path) -> Served:
     return many(served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0), 120, lambda i: 1.0)
 
 
+def equal_rewards_in_euros(path: Path) -> Served:
+    about = {"reward": [-5.0, 15.0]}
+    return many(served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0, **about), 120, lambda i: 1.0)
+
+
 def other_rewards(path: Path) -> Served:
     return many(
         served(path, n=1, settings={"eta": 0.01}), 1000, lambda i: float(i % 2) if i < 500 else float(i % 8 == 0)
@@ -167,6 +172,7 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
     (asleep, "asleep", "problem", "expert 'c' slept in 100% of the last 40 decisions"),
     (often_asleep, "asleep", "notice", "expert 'c' slept in 40% of the last 100 decisions"),
     (equal_rewards, "rewards", "problem", "all 121 rewards are 1 (of 0 to 1)"),
+    (equal_rewards_in_euros, "rewards", "problem", "all 121 rewards are 15 (of -5 to 15)"),
     (other_rewards, "rewards", "notice", "the last 500 rewards are 0.124 on average, those before 0.499"),
     (refused, "refused", "problem", "1 rewards were passed over"),
     (corrections, "corrections", "notice", "10 corrections of 60 rewards (16.7%) are many"),

@@ -98,13 +98,17 @@ def test_the_state_is_that_of_the_clean_log(tmp_path: Path, send: Callable[[Here
 def test_rewards_that_come_first_are_parked_and_count_with_the_decision(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for id in IDS:
-            assert served.reward(id, VALUES[id])["new"]
+            kept = served.reward(id, VALUES[id])
+            assert (kept["new"], kept["parked"]) == (True, True)
+        assert served.reward(IDS[0], VALUES[IDS[0]])["parked"]
         assert served.get("/v1/posterior")["learnt"] == 0
         served.get(f"/v1/decisions/{IDS[0]}", status=404)
         for id in reversed(IDS):
             position = served.decide(id)["position"]
             assert served.get(f"/v1/decisions/{id}")["counts_since"] == position
-        served.reward("nobody", 1.0)  # waits for ever, and harms nobody
+            again = served.reward(id, VALUES[id])
+            assert (again["new"], again["parked"]) == (False, False)
+        assert served.reward("nobody", 1.0)["parked"]  # waits for ever, and harms nobody
         assert bits(served.state()) == bits(served.defined()) == bits(clean(served, tmp_path))
 
 
@@ -162,6 +166,8 @@ def test_deferred_decisions_count_once_shown(tmp_path: Path) -> None:
         assert served.get("/v1/posterior")["learnt"] == 0
         shown = [served.post("activate", {"id": id}) for id in (IDS[2], IDS[0], IDS[2])]
         assert [one["new"] for one in shown] == [True, True, False]
+        assert not any(one["parked"] for one in shown)
+        assert served.post("activate", {"id": "mistyped"})["parked"]
         assert shown[0]["position"] == shown[2]["position"] == served.get(f"/v1/decisions/{IDS[2]}")["counts_since"]
         assert bits(served.state()) == bits(served.defined())
         assert served.get("/v1/posterior")["learnt"] == 2
@@ -196,6 +202,27 @@ def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
         served.post("correct", {"id": IDS[0], "reward": 1, "key": "k"}, status=409)
         served.post("correct", {"id": "nobody", "reward": 1, "key": "k"}, status=409)
         assert served.get("/v1/stats")["events"] == {"decision": 1}
+
+
+def test_conflicts_speak_in_the_callers_units(tmp_path: Path) -> None:
+    euros = "share = 0.05\nreward = { low = -5.0, high = 15.0 }\n"
+    with here(place(tmp_path, top=euros)) as served:
+        for id in IDS[:2]:
+            served.decide(id)
+            served.reward(id, 5)
+        said = served.reward(IDS[0], 7, status=409)["error"]
+        assert said == f"reward of {IDS[0]!r} must be 5, as it was first; got 7"
+        (entry,) = served.post("reward/batch", {"rewards": [{"id": IDS[1], "reward": 7.25}]})["results"]
+        assert entry == {"error": f"reward of {IDS[1]!r} must be 5, as it was first; got 7.25", "code": "conflict"}
+        served.post("correct", {"id": IDS[0], "reward": -2, "key": "clerk"})
+        said = served.post("correct", {"id": IDS[0], "reward": 0.1, "key": "clerk"}, status=409)["error"]
+        assert said == f"correction of {IDS[0]!r} with key 'clerk' must be -2, as it was first; got 0.1"
+        assert served.reward(IDS[0], 16, status=422)["error"] == "reward must be in [-5, 15]; got 16"
+        record = served.get(f"/v1/decisions/{IDS[0]}")
+        assert (record["reward"], [event["value"] for event in record["events"]]) == (-2, [None, 5, -2])
+        served.state()
+        means = [arm["mean_reward"] for arm in served.get("/v1/stats")["arms"].values() if arm["rewarded"]]
+        assert all(-5 <= mean <= 15 and (mean == 5 or mean < 5) for mean in means)
 
 
 def test_many_at_once(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def test_two_replicas_keep_an_event_once(server: Server, store: PostgresStore, e
         assert len({receipt.accepted() for receipt in receipts}) == 200
         clash = [s.append([Reward("d1", v, 0.0)]) for s, v in ((store, 0.0), (other, 1.0))]
         refused = [future.result(timeout=60)[0].refused for future in clash]
-        assert sorted(map(type, refused), key=str) == sorted([type(None), od.Conflict], key=str)
+        assert [isinstance(one, od.Conflict) for one in refused] in ([True, False], [False, True])
+        assert None in refused
 
 
 def test_a_group_that_a_deadlock_broke_up_is_written_again(server: Server, experiment: str) -> None:

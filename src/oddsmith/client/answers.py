@@ -29,11 +29,15 @@ class Decided(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An event that is in the log, at this position; `new` is False for one that was there before."""
+    """An event that is in the log, at this position; `new` is False for one that was there before.
+
+    `parked` is True for a reward or an activation whose decision is not in the log yet: a mistyped id stays so.
+    """
 
     id: str
     position: int
     new: bool
+    parked: bool = False
 
 
 class Posterior(NamedTuple):
@@ -50,7 +54,7 @@ def one_of(kind: Any, answer: dict[str, Any]) -> Any:
     """The answer as one of these named tuples; a field that a later service adds is passed over.
 
     >>> one_of(Kept, {"id": "a", "position": 3, "new": True, "later": "more"})
-    Kept(id='a', position=3, new=True)
+    Kept(id='a', position=3, new=True, parked=False)
     """
     return kind(**{name: answer[name] for name in kind._fields if name in answer})
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from oddsmith.proof.charts import RECENT, Chart
+from oddsmith.rewards import RewardScale
 from oddsmith.weights import posterior
 
 __all__ = ["AILMENTS", "Severity", "Symptom"]
@@ -105,10 +106,12 @@ def _asleep(chart: Chart) -> Symptom:
 
 
 def _rewards(chart: Chart) -> Symptom:
-    values = np.frombuffer(chart.rewards, dtype=np.float64) if chart.rewards else np.zeros(0)
+    scale = RewardScale(*chart.reading.about.get("reward", (0.0, 1.0)))
+    values = scale.value(np.frombuffer(chart.rewards, dtype=np.float64)) if chart.rewards else np.zeros(0)
     if len(values) >= 100 and values.min() == values.max():
         advice = "Nothing can be learnt from rewards that never differ: see what is sent, and [reward] low and high."
-        return Symptom("problem", f"all {len(values):,} rewards are {values[0]:g} (of 0 to 1)", advice)
+        low, high = scale.low, scale.high
+        return Symptom("problem", f"all {len(values):,} rewards are {values[0]:g} (of {low:g} to {high:g})", advice)
     before, last = values[:-500], values[-500:]
     if len(before) >= 500:
         error = np.sqrt(before.var() / len(before) + last.var() / len(last))

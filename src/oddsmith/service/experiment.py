@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.arrays import Bools
 from oddsmith.decision import Decision, Odds, Policy, draw
-from oddsmith.errors import InvalidInput, NoEligibleArm, StoreFailed
+from oddsmith.errors import InvalidInput, NoEligibleArm, OddsmithError, StoreFailed
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import complete
@@ -25,6 +25,7 @@ from oddsmith.service.writer import Writer
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Receipt
 from oddsmith.storage.events import DecisionMade, Event
+from oddsmith.storage.rows import AnotherValue
 from oddsmith.uniforms import Uniforms
 from oddsmith.weights import posterior
 
@@ -117,8 +118,13 @@ class Experiment:
     async def append(self, event: Event) -> Receipt:
         """The receipt of an event that is on disk; one that is refused raises."""
         (receipt,) = await self.writer.append([event])
-        receipt.accepted()
+        if receipt.refused is not None:
+            raise self.in_units(receipt.refused)
         return receipt
+
+    def in_units(self, refused: OddsmithError) -> OddsmithError:
+        """What a store refuses, in the units that rewards are sent in."""
+        return refused.in_units(self.scale) if isinstance(refused, AnotherValue) else refused
 
     async def stored(self, id: str) -> Decided | None:
         """The answer that was given for this id, or None."""

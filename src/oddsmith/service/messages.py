@@ -126,11 +126,16 @@ class Decided(msgspec.Struct, kw_only=True):
 
 
 class Kept(msgspec.Struct):
-    """An event that is on disk; `new` is false for one that was there before."""
+    """An event that is on disk; `new` is false for one that was there before.
+
+    `parked` is true for a reward or an activation of an id that no decision has yet: it counts once that is made. A
+    mistyped id stays parked for ever.
+    """
 
     id: str
     position: int
     new: bool
+    parked: bool = False
 
 
 class Failure(msgspec.Struct):

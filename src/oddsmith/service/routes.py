@@ -50,7 +50,7 @@ async def reward(experiment: Experiment, asked: m.RewardGiven) -> m.Kept:
     event = _reward(experiment, asked)
     _check_in_reach(asked.id, await experiment.beyond([asked.id]))
     receipt = await experiment.append(event)
-    return m.Kept(asked.id, receipt.position, receipt.new)
+    return _kept(asked.id, receipt)
 
 
 async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Results:
@@ -65,9 +65,7 @@ async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Result
             events.append(error)
     good = [event for event in events if isinstance(event, Reward)]
     receipts = iter(await experiment.writer.append(good) if good else ())
-    return m.Results(
-        [_kept(event, next(receipts)) if isinstance(event, Reward) else _failure(event) for event in events]
-    )
+    return m.Results([_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else _failure(e) for e in events])
 
 
 async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
@@ -80,14 +78,14 @@ async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
         raise
     except InvalidInput as error:  # there is no reward to correct
         raise Conflict(str(error)) from error
-    return m.Kept(asked.id, receipt.position, receipt.new)
+    return _kept(asked.id, receipt)
 
 
 async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
     """A deferred decision was shown."""
     _check_in_reach(asked.id, await experiment.beyond([asked.id]))
     receipt = await experiment.append(Activation(asked.id, experiment.clock()))
-    return m.Kept(asked.id, receipt.position, receipt.new)
+    return _kept(asked.id, receipt)
 
 
 async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
@@ -107,7 +105,7 @@ async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
         await _known(experiment, receipt.position)
     if receipt.new and (asked.expert in active(experiment.learner.now.policy)) != (asked.change == "added"):
         raise Conflict(f"expert {asked.expert!r} was changed by somebody else at the same time: this has no effect")
-    return m.Kept(asked.expert, receipt.position, receipt.new)
+    return _kept(asked.expert, receipt)
 
 
 async def _known(experiment: Experiment, position: int) -> None:
@@ -190,7 +188,7 @@ def _reward(experiment: Experiment, asked: m.RewardEntry) -> Reward:
 def _scaled(experiment: Experiment, reward: float) -> float:
     low, high = experiment.scale.low, experiment.scale.high
     if not low <= reward <= high:
-        raise InvalidInput(f"reward must be in [{low:g}, {high:g}]; got {reward:g}")
+        raise InvalidInput(f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}")
     return experiment.scale.reward(reward)
 
 
@@ -202,10 +200,14 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         )
 
 
-def _kept(event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
+def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
     if receipt.refused is not None:
-        return _failure(receipt.refused)
-    return m.Kept(event.id, receipt.position, receipt.new)
+        return _failure(experiment.in_units(receipt.refused))
+    return _kept(event.id, receipt)
+
+
+def _kept(id: str, receipt: Receipt) -> m.Kept:
+    return m.Kept(id, receipt.position, receipt.new, receipt.parked)
 
 
 async def _check_change(experiment: Experiment, asked: m.Change) -> None:

@@ -65,11 +65,15 @@ class Line(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Where an event stands; `new` is False for one that was there before; `refused` says why it is not kept."""
+    """Where an event stands; `new` is False for one that was there before; `refused` says why it is not kept.
+
+    `parked` is a reward or an activation whose decision is not in the log yet: it counts once that comes.
+    """
 
     position: int
     new: bool
     refused: OddsmithError | None = None
+    parked: bool = False
 
     def accepted(self) -> int:
         """The position; a refused event raises."""
@@ -188,7 +192,7 @@ class Store(Reading, Protocol):
     2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
        a repeat with another value is refused with `Conflict`. Decisions are known by id alone: the first one counts.
        A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
-       does not harm the others of its batch.
+       does not harm the others of its batch. A reward or an activation without its decision is kept, and `parked`.
     3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
        appears at or below it. (A sequence number that is handed out before commit does not promise that.)
     4. Lines and decisions never change. Only contexts can go, by `erase`.

@@ -9,7 +9,7 @@ from typing import Any
 
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.postgres_link import PLACES
-from oddsmith.storage.rows import Row, repeated, unrewarded
+from oddsmith.storage.rows import Row, repeated, unrewarded, waits
 
 __all__ = ["GROUP", "write"]
 
@@ -34,11 +34,15 @@ with given as (
     insert into contexts select $1, position, time, context
     from given join written on position = base + place where context is not null
 )
-select position from written order by position
+select position, not exists (
+    select from events e where e.experiment = $1 and e.id = given.id and e.kind = 'decision'
+) from given join written on position = base + place order by position
 """
 
 _REPEATED = """
-select id, kind, key, position, value from unnest($2::text[], $3::text[], $4::text[]) as g (id, kind, key)
+select id, kind, key, position, value, not exists (
+    select from events e where e.experiment = $1 and e.id = g.id and e.kind = 'decision'
+) from unnest($2::text[], $3::text[], $4::text[]) as g (id, kind, key)
 cross join lateral (
     select position, value from events e where experiment = $1 and e.id = g.id and e.kind = g.kind and e.key = g.key
 ) found
@@ -53,15 +57,31 @@ async def write(connection: Any, experiment: int, rows: Sequence[Row]) -> list[R
     given = [i for i in range(len(rows)) if i not in receipts]
     if given:
         table = [(*rows[i].line[1:], rows[i].body, rows[i].numbers, rows[i].context) for i in given]
-        for (position,) in await connection.fetch(_WRITE, experiment, *map(list, zip(*table, strict=True))):
-            receipts[given[position % 2**PLACES - 1]] = Receipt(position, True)
+        made = _decided_before(rows)
+        for position, alone in await connection.fetch(_WRITE, experiment, *map(list, zip(*table, strict=True))):
+            i = given[position % 2**PLACES - 1]
+            receipts[i] = Receipt(position, True, parked=alone and waits(rows[i].line) and i not in made)
     old = [i for i in given if i not in receipts]
     if old:
         names = [(rows[i].line.id, rows[i].line.kind, rows[i].line.key) for i in old]
         found = await connection.fetch(_REPEATED, experiment, *map(list, zip(*names, strict=True)))
         first = {tuple(row)[:3]: tuple(row)[3:] for row in found}
-        receipts |= {i: repeated(rows[i].line, *first[name]) for i, name in zip(old, names, strict=True)}
+        for i, name in zip(old, names, strict=True):
+            position, value, alone = first[name]
+            receipts[i] = repeated(rows[i].line, position, value, parked=alone and waits(rows[i].line))
     return [receipts[i] for i in range(len(rows))]
+
+
+def _decided_before(rows: Sequence[Row]) -> set[int]:
+    """Which rows come after their decision in the same group: one statement does not see what it writes."""
+    decided: set[str] = set()
+    found = set()
+    for i, row in enumerate(rows):
+        if row.line.kind == "decision":
+            decided.add(row.line.id)
+        elif row.line.id in decided:
+            found.add(i)
+    return found
 
 
 async def _idle(connection: Any, experiment: int, rows: Sequence[Row]) -> list[int]:

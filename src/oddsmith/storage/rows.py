@@ -15,10 +15,21 @@ from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.encoding import decode, encode
 from oddsmith.errors import Conflict, InvalidInput
+from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.events import DecisionMade, Event
 
-__all__ = ["Row", "check_keys", "read_decision", "read_evidence", "repeated", "row_of", "unrewarded"]
+__all__ = [
+    "AnotherValue",
+    "Row",
+    "check_keys",
+    "read_decision",
+    "read_evidence",
+    "repeated",
+    "row_of",
+    "unrewarded",
+    "waits",
+]
 
 _NOBODY = 255
 _written = json.JSONEncoder(allow_nan=False).encode
@@ -62,13 +73,37 @@ def check_keys(rows: Sequence[Row], rule: Rule) -> None:
         raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
 
 
-def repeated(line: Line, position: int, value: float | None) -> Receipt:
+class AnotherValue(Conflict):
+    """An event that was kept with the value `first` comes again with another one.
+
+    >>> line = Line(0, "reward", "visit-7", "", 0.6, 0.0, False, None)
+    >>> print(AnotherValue(line, 0.5).in_units(RewardScale(0.0, 20.0)))
+    reward of 'visit-7' must be 10, as it was first; got 12
+    """
+
+    def __init__(self, line: Line, first: float | None) -> None:
+        self.line, self.first = line, first
+        super().__init__(self._said(first, line.value))
+
+    def in_units(self, scale: RewardScale) -> Conflict:
+        """The same in the units that rewards are sent in; shares of the weight have none."""
+        if self.first is None or self.line.value is None or self.line.kind not in ("reward", "default", "correction"):
+            return self
+        return Conflict(self._said(scale.value(self.first), scale.value(self.line.value)))
+
+    def _said(self, first: float | None, got: float | None) -> str:
+        key = f" with key {self.line.key!r}" if self.line.key else ""
+        return f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it was first; got {got:.12g}"
+
+
+def repeated(line: Line, position: int, value: float | None, *, parked: bool = False) -> Receipt:
     """The receipt of a line that was there before, at this position and with this value."""
-    if value == line.value:
-        return Receipt(position, False)
-    key = f" with key {line.key!r}" if line.key else ""
-    conflict = Conflict(f"{line.kind} of {line.id!r}{key} must be {value:g}, as it was first; got {line.value:g}")
-    return Receipt(position, False, conflict)
+    return Receipt(position, False, None if value == line.value else AnotherValue(line, value), parked)
+
+
+def waits(line: Line) -> bool:
+    """Whether a line may come before the decision it is about."""
+    return line.kind in ("reward", "activation")
 
 
 def unrewarded(line: Line) -> Receipt:
