@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak docs format clean
+.PHONY: demo test check bench soak mutants docs format clean
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out report
@@ -22,6 +22,9 @@ bench: .venv/bench
 
 soak: .venv/soak
 	$(BIN)/python -m pytest -m soak -rs
+
+mutants: .venv/mutants
+	cd tests && ../$(BIN)/python -m mutation $(MODULES)
 
 docs: .venv/docs
 	$(BIN)/mkdocs build --strict
@@ -51,6 +54,10 @@ clean:
 
 .venv/soak: .venv/dev requirements/soak.txt
 	$(PIP) -r requirements/soak.txt || echo "some engines could not be installed; their tests are skipped by name"
+	@touch $@
+
+.venv/mutants: .venv/dev requirements/mutants.txt
+	$(PIP) -r requirements/mutants.txt
 	@touch $@
 
 .venv/docs: .venv/dev requirements/docs.txt

@@ -27,9 +27,10 @@ settings.load_profile("repeatable")
 @pytest.fixture(params=["numpy", "numba"])
 def any_kernels(request: Any) -> Iterator[str]:
     """Run the test on numpy alone, and with the compiled twins."""
+    usual = kernels.choice()
     kernels.use(request.param)
     yield request.param
-    kernels.use("auto")
+    kernels.use(usual)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import oddsmith as od
-from oddsmith.decision import pick
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 contexts = st.recursive(
@@ -66,37 +65,6 @@ def test_json_round_trip_of_a_batch() -> None:
     assert all(equal(a, b) for a, b in zip(decision, back, strict=True))
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda p: sum(p) > 1e-3), st.floats(0, 1, exclude_max=True)
-)
-def test_pick_is_the_inverse_of_the_cumulative_odds(any_kernels: str, weights: list[float], uniform: float) -> None:
-    odds = np.array(weights) / sum(weights)
-    arm = pick(odds, uniform)
-    cumulative = np.cumsum(odds)
-    assert odds[arm] > 0
-    assert uniform * cumulative[-1] <= cumulative[arm]
-    assert arm == 0 or uniform * cumulative[-1] >= cumulative[arm - 1]
-    assert pick(odds[None], np.array([uniform]))[0] == arm
-
-
-@pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0)])
-def test_an_arm_without_odds_is_never_picked(any_kernels: str, uniform: float) -> None:
-    odds = np.array([0.0, 0.1, 0.2, 0.7 + 1e-16, 0.0])
-    assert odds[pick(odds, uniform)] > 0
-    assert odds[pick(odds[None], np.array([uniform]))[0]] > 0
-
-
-def test_a_uniform_of_exactly_1_means_the_last_arm_with_odds(any_kernels: str) -> None:
-    """Below 1 the product with the total never rounds up to it: half a unit in the last place is always missing."""
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        odds = np.concatenate([[0.0], rng.dirichlet(np.ones(4)), [0.0]]) * (1 + 1e-15 * rng.random())
-        total = float(np.cumsum(odds)[-1])
-        assert float(np.nextafter(1.0, 0.0)) * total < total
-        assert pick(odds, 1.0) == 4
-        assert pick(odds[None], np.array([1.0]))[0] == 4
-
-
 def test_stacked_and_back() -> None:
     rng = np.random.default_rng(0)
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b")), gamma=0.2)
@@ -139,3 +107,131 @@ def test_uniforms_are_uniform_and_depend_on_seed_and_id() -> None:
     assert all(0 <= u < 1 for u in draws)
     assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.03
     assert od.Uniforms(3)("order-17") != od.Uniforms(4)("order-17")
+
+
+def test_rows_of_a_frame_keep_their_context_and_the_number_of_their_arm() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [30, 40]}, index=[10, 11])
+    batch = od.Decision(np.array([1, 2]), frame, None, np.array(["a", "b"]), np.eye(2), index=np.array([0, 1]))
+    first, second = batch.rows()
+    assert (first.context["age"], second.context["age"]) == (30, 40)
+    assert [(row.arm, row.index, row.number, row.step) for row in (first, second)] == [("a", 0, 0, 1), ("b", 1, 1, 2)]
+    assert [row.propensity for row in (first, second)] == [1.0, 1.0]
+    assert second.numbered().arm == 1
+    assert second.numbered().index is None
+
+
+def test_equal_decisions_have_equal_hashes_and_say_what_they_are() -> None:
+    one, same = (od.Decision(1, "x", None, 0, np.array([0.25, 0.75])) for _ in range(2))
+    other = one._replace(step=2)
+    assert one == same
+    assert not one != same  # noqa: SIM202
+    assert one != other
+    assert one != one.to_json()
+    assert len({one, same, other}) == 2
+    assert repr(one) == "Decision(arm=0, propensity=0.25, step=1)"
+    many = od.Decision(None, None, None, np.zeros((5, 2), dtype=int), np.full((5, 2, 3), 1 / 3))
+    assert repr(many) == "Decision(of shape (5, 2) over 3 arms)"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "Expecting value"),
+        ("[1, 2]", "it has no arm or no propensities"),
+        ('{"arm": 0}', "it has no arm or no propensities"),
+        ('{"propensities": [1.0]}', "it has no arm or no propensities"),
+        ('{"arm": 2, "propensities": [0.5, 0.5]}', "its arm is 2 of 2"),
+        ('{"arm": -1, "propensities": [0.5, 0.5]}', "its arm is -1 of 2"),
+        ('{"arm": 0.0, "propensities": [0.5, 0.5]}', "its arm is 0.0 of 2"),
+        ('{"arm": "a", "index": 2, "propensities": [0.5, 0.5]}', "its arm is 2 of 2"),
+        ('{"arm": [0, 2], "propensities": [[0.5, 0.5], [0.5, 0.5]]}', "of 2"),
+        ('{"arm": [0, -1], "propensities": [[0.5, 0.5], [0.5, 0.5]]}', "of 2"),
+        ('{"arm": 0, "propensities": [1.0], "colour": "red"}', "colour"),
+        ('{"arm": 0, "propensities": "all"}', ""),
+    ],
+)
+def test_what_is_not_a_decision_is_refused(text: str, why: str) -> None:
+    with pytest.raises(od.InvalidInput, match=r"^decision must be the JSON of a Decision; ") as refused:
+        od.Decision.from_json(text)
+    assert why in str(refused.value)
+
+
+def test_the_last_arm_and_missing_fields_are_read() -> None:
+    read = od.Decision.from_json('{"arm": 1, "propensities": [0.25, 0.75]}')
+    assert (read.step, read.context, read.eligible, read.arm, read.propensity) == (None, None, None, 1, 0.75)
+    assert read == od.Decision.from_json(b'{"arm": 1, "propensities": [0.25, 0.75]}')
+
+
+def test_only_decisions_of_one_shape_are_stacked() -> None:
+    one = od.Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.5]))
+    with pytest.raises(od.InvalidInput, match=r"^decisions must not be empty; got 0 of them$"):
+        od.Decision.stacked([])
+    with pytest.raises(od.InvalidInput, match=r"^decisions must be what decide gave back; got str$"):
+        od.Decision.stacked([one, "two"])  # type: ignore[list-item]
+    with pytest.raises(od.InvalidInput, match=r"^decisions must agree in the shape of advice; "):
+        od.Decision.stacked([one, one._replace(advice=np.array([0.5, 0.5]))])
+    both = od.Decision.stacked([one, one._replace(step=2, context="x")])
+    assert both.step.tolist() == [1, 2]
+    assert both.context == [None, "x"]
+    assert (both.eligible, both.bonus, both.index) == (None, None, None)
+    assert both.arm.tolist() == [0, 0]
+
+
+def test_fold_leaves_it_to_a_policy_that_knows_how() -> None:
+    class Knowing(od.UCB1):
+        def fold(self, state: Any, decisions: od.Decision, rewards: Any) -> Any:
+            return ("folded", decisions.arm.tolist(), rewards.tolist())
+
+    one = od.Decision(1, None, None, "b", np.array([0.5, 0.5]), index=1)
+    assert od.fold(Knowing(2), (), [one, one], [0, 1]) == ("folded", [1, 1], [0.0, 1.0])
+    with pytest.raises(od.InvalidInput, match=r"^decisions must be a sequence, or one decision with a leading axis"):
+        od.fold(Knowing(2), (), one, [1])
+    with pytest.raises(od.InvalidInput, match=r"rewards must match the decisions one to one, shape \(2,\); got \(3,\)"):
+        od.fold(od.UCB1(2), od.UCB1(2).init(), [one, one], [0, 1, 1])
+
+
+def test_fold_of_batches_gives_each_update_its_rows() -> None:
+    """A leading axis of time before one of runs: every update sees the rewards of all runs."""
+    policy = od.BetaThompsonSampling(2)
+    rng = np.random.default_rng(0)
+    decisions = [od.decide(policy, policy.init((3,)), np.zeros(3, dtype=int), rng.random(3)) for _ in range(4)]
+    rewards = rng.random((4, 3))
+    state: Any = policy.init((3,))
+    for decision, reward in zip(decisions, rewards, strict=True):
+        state = policy.update(state, decision, reward)
+    folded: Any = od.fold(policy, policy.init((3,)), decisions, rewards)
+    for one, other in zip(folded, state, strict=True):
+        np.testing.assert_allclose(one, other)
+
+
+def test_rewards_are_numbers_from_0_to_1_one_for_each_decision() -> None:
+    one = od.Decision(1, None, None, 0, np.array([1.0]))
+    two = od.Decision.stacked([one, one])
+    check = od.decision.check_rewards
+    for reward in (0, 1, 0.5, True, np.float32(0.5), np.array(0.5)):
+        found = check(one, reward)
+        assert (type(found), found) == (float, float(reward))
+    assert np.asarray(check(two, [0, 1])).tolist() == [0.0, 1.0]
+    texts: list[Any] = ["1", b"1", {}, "one"]
+    for text in texts:
+        with pytest.raises(od.InvalidInput, match=r"^reward must be a number in \[0, 1\]; got "):
+            check(one, text)
+    for wrong in (1.5, -0.5, np.nan, 2):
+        with pytest.raises(od.InvalidInput, match=rf"^reward must be in \[0, 1\] .*; got {float(wrong)}$"):
+            check(one, wrong)
+    with pytest.raises(od.InvalidInput, match=r"^reward must be in \[0, 1\] .*; got 1.25$"):
+        check(two, [0.5, 1.25])
+    with pytest.raises(od.InvalidInput, match=r"^rewards must match the decisions one to one, shape \(2,\); got \(\)$"):
+        check(two, 0.5)
+    with pytest.raises(od.InvalidInput, match=r"^rewards must match the decisions one to one, shape \(\); got \(1,\)$"):
+        check(one, [0.5])
+
+
+@pytest.mark.parametrize("verb", ["init", "odds", "update"])
+def test_a_policy_has_three_verbs(verb: str) -> None:
+    policy = type("Mute", (), {name: (lambda self: None) for name in {"init", "odds", "update"} - {verb}})()
+    for missing in (policy, type("Odd", (type(policy),), {verb: 3})()):
+        with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs init, odds and update; got (Mute|Odd)"):
+            od.decision.check_policy(missing)
+    od.decision.check_policy(od.UCB1(2))

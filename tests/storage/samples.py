@@ -77,7 +77,7 @@ def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str =
     counted: list[tuple[int, DecisionMade, float]] = []
     for mine in about.values():
         for place, decision in mine:
-            counts = _counts(place, decision, mine, rule) if isinstance(decision, DecisionMade) else None
+            counts = counts_of(place, decision, mine, rule) if isinstance(decision, DecisionMade) else None
             if counts is not None and isinstance(decision, DecisionMade):
                 counted.append((counts[0], decision, counts[1]))
     state = judge.init()
@@ -86,7 +86,7 @@ def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str =
     return state
 
 
-def _counts(
+def counts_of(
     place: int, decision: DecisionMade, mine: Sequence[tuple[int, Event]], rule: str
 ) -> tuple[int, float] | None:
     """Where a decision counts and with which value, or None."""

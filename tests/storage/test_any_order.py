@@ -138,12 +138,12 @@ class PostgresMachine(Machine):
         self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind)
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def _started(server: Server) -> None:
     PostgresMachine.server = server
 
 
 TestAnyOrder: Any = Machine.TestCase
 TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
-TestAnyOrderOnPostgres: Any = PostgresMachine.TestCase
+TestAnyOrderOnPostgres: Any = pytest.mark.usefixtures("_started")(PostgresMachine.TestCase)
 TestAnyOrderOnPostgres.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)

@@ -1,0 +1,27 @@
+"""The modules that are mutated, and the tests that must notice: those of their room, and the module's own examples."""
+
+__all__ = ["IGNORED", "MODULES", "SLOW"]
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "weights": ("tests/test_weights.py",),
+    "losses": ("tests/test_losses.py",),
+    "decision": ("tests/test_decision.py", "tests/test_drawing.py"),
+    "policies/gts": (
+        "tests/policies/test_gts.py",
+        "tests/policies/test_gts_formula.py",
+        "tests/policies/test_gts_refusals.py",
+    ),
+    "policies/bounded": ("tests/policies/test_bounded.py",),
+    "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
+    "theory/bounds": ("tests/theory/test_vectors.py", "tests/theory/test_bounds.py", "tests/theory/test_errata.py"),
+    "evaluation/estimators": ("tests/evaluation/test_estimators.py",),
+    "evaluation/intervals": ("tests/evaluation/test_intervals.py",),
+    "evaluation/diagnostics": ("tests/evaluation/test_estimators.py", "tests/evaluation/test_intervals.py"),
+    "storage/accounts": ("tests/storage/test_accounts.py",),
+    "storage/folding": ("tests/storage/test_contract.py", "tests/storage/test_any_order.py"),
+}
+SLOW = ("ostgres", "forgetting_pays", "own_losses_say", "many_writers", "exact_constants_of_square", "tuned_is_gts")
+"""Words of names of tests that are left out: they take long and notice nothing that others do not."""
+
+IGNORED = (r"^\s*raise ",)
+"""Lines that are not mutated: what an error says. Tests pin the sentences that matter."""
