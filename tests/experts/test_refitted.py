@@ -121,7 +121,7 @@ def test_every_random_state_gets_the_seed_and_the_given_model_is_left_alone() ->
 
 def test_a_loaded_agent_says_exactly_what_the_saved_one_said_and_goes_on_alike(tmp_path: Any) -> None:
     def policy(trees: int = 4) -> Any:
-        models = {"linear": LinearRegression(), "trees": ExtraTreesRegressor(trees)}
+        models = {"line": LinearRegression(), "trees": ExtraTreesRegressor(trees)}
         bank = od.stack(od.LearningExperts(ARMS), od.RefittedExperts(ARMS, models, window=16, first=5))
         return od.GeneralizedThompsonSampling(bank, gamma=0.1)
 
@@ -133,7 +133,7 @@ def test_a_loaded_agent_says_exactly_what_the_saved_one_said_and_goes_on_alike(t
             again = od.Agent.load(tmp_path / "agent.npz", policy())
             assert isinstance(again.state.experts[1], RefittedState)
             for context in x[:5]:
-                one, two = (a.explain(context).predictions for a in (agent, again))
+                one, two = (a.policy.odds(a.state, context).advice for a in (agent, again))
                 np.testing.assert_array_equal(one, two)
             agent = again
         agent.learn(agent.decide(x[t]), rewards[t])
@@ -262,7 +262,7 @@ def test_rings_and_numbers() -> None:
     for t in range(13):
         ring[t % 5] = t
     np.testing.assert_array_equal(ring[latest(13, 4, 5)], [9, 10, 11, 12])
-    with pytest.raises(od.InvalidInput, match="must have 4 numbers"):
+    with pytest.raises(od.InvalidInput, match="must be an array of 4 numbers, as the first one was; got names"):
         as_numbers({"age": 3}, None, 4)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import oddsmith as od
+from oddsmith.experts import Fourier, LearningExperts, Logistic, Products, Ridge
 from oddsmith.policies.auto import BUDGETS, with_arms
 from oddsmith.worlds import dataset
 
@@ -178,3 +179,29 @@ def test_wrong_settings() -> None:
     with pytest.raises(od.InvalidInput, match="arms must be"):
         od.auto("ab")
     assert set(BUDGETS) == {"small", "normal", "large"}
+
+
+def test_experts_have_names_that_people_can_read() -> None:
+    arms = ("a", "b")
+    assert od.auto(arms).experts.names == ("linear + curves", "trees", "blend")
+    assert od.auto(arms, budget="small").experts.names == ("linear + curves",)
+    assert od.auto(arms, budget="large", share=1e-4).experts.names == (
+        "linear + curves",
+        "64 trees",
+        "trees, last 256 rows",
+        "blend",
+    )
+    learners = (
+        Ridge(),
+        Ridge(ridge=3.0),
+        Ridge(Fourier(scale=0.5)),
+        Logistic(),
+        Logistic(Products()),
+    )
+    assert LearningExperts(arms, learners).names == (
+        "linear",
+        "linear, ridge 3",
+        "curves of scale 0.5",
+        "logistic",
+        "logistic pairs",
+    )

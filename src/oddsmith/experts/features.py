@@ -21,7 +21,7 @@ class FeatureMap(Protocol):
 
     @property
     def name(self) -> str:
-        """A short name for the expert that uses it."""
+        """A word for the expert that uses it, and what is unusual about its settings."""
         ...
 
     def size(self, dim: int) -> int:
@@ -87,7 +87,7 @@ class Products:
 
     @property
     def name(self) -> str:
-        return "products"
+        return "pairs"
 
     def size(self, dim: int) -> int:
         return min(dim * (dim + 1) // 2, self.most)
@@ -130,7 +130,7 @@ class Fourier:
 
     @property
     def name(self) -> str:
-        return f"fourier {self.scale:g}"
+        return "curves" if self.scale == Fourier.scale else f"curves of scale {self.scale:g}"
 
     def size(self, dim: int) -> int:
         return self.n

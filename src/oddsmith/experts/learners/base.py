@@ -29,7 +29,7 @@ class Learner(Protocol):
 
     @property
     def name(self) -> str:
-        """A short name."""
+        """Words for what it believes, and for what is unusual about its settings: two of a kind differ by name."""
         ...
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> Any:

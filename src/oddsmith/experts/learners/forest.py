@@ -57,8 +57,8 @@ class Forest:
 
     @property
     def name(self) -> str:
-        recent = "" if self.window == Forest.window else f" on {self.window} rows"
-        return f"forest of {self.trees}{recent}"
+        kind = "trees" if self.trees == Forest.trees else f"{self.trees} trees"
+        return kind if self.window == Forest.window else f"{kind}, last {self.window} rows"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> ForestState:
         trees: Any = (np.broadcast_to(p, (*shape, *p.shape)).copy() for p in stumps(self.trees, n_arms))

@@ -39,7 +39,7 @@ class Ridge:
 
     @property
     def name(self) -> str:
-        return f"{self.features.name}, ridge {self.ridge:g}"
+        return self.features.name + _unusual(self.ridge, Ridge.ridge)
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
         return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
@@ -79,7 +79,8 @@ class Logistic:
 
     @property
     def name(self) -> str:
-        return f"logistic {self.features.name}, ridge {self.ridge:g}"
+        kind = "logistic" if isinstance(self.features, Plain) else f"logistic {self.features.name}"
+        return kind + _unusual(self.ridge, Logistic.ridge)
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
         return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
@@ -109,6 +110,10 @@ class Logistic:
 
     def widen(self, state: RegressionState, n_arms: int) -> RegressionState:
         return _widened(state, n_arms, self.ridge)
+
+
+def _unusual(ridge: float, usual: float) -> str:
+    return "" if ridge == usual else f", ridge {ridge:g}"
 
 
 def with_constant(phi: Array) -> Array:
