@@ -118,11 +118,11 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "features of words": (
         InvalidInput,
-        "context must be numbers",
+        "context column 0 must be a number; got 'a'",
         lambda: od.LinearExperts(F).predict((), [["a"] * 3]),
     ),
     "given 3 rows for 2": (ExpertFailed, r"shape \(…, 2, K\); got \(3, 3\)", lambda: agent().decide(np.ones((3, 3)))),
-    "given words": (ExpertFailed, "must give numbers", lambda: agent().decide("hello")),
+    "given words": (InvalidInput, "context must be numbers in an array; got 'hello'", lambda: agent().decide("hello")),
     "function of 3": (
         InvalidInput,
         "functions must take",

@@ -11,6 +11,7 @@ import numpy as np
 from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Ints, Real
 from oddsmith.columns import aligned
+from oddsmith.contexts import rows
 from oddsmith.encoding import decode, decode_floats, encode, encode_floats
 from oddsmith.errors import InvalidInput
 
@@ -121,7 +122,7 @@ class Decision(NamedTuple):
 
     def rows(self) -> "list[Decision]":
         """The decisions along the first axis, one by one (the way back from `stacked`)."""
-        context = self.context.iloc if hasattr(self.context, "iloc") else self.context
+        context = None if self.context is None else rows(self.context)
         columns = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
         return [Decision._make(None if c is None else c[t] for c in columns) for t in range(len(self.propensities))]
 

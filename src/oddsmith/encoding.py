@@ -1,7 +1,8 @@
 """Exact JSON for values: what is written comes back equal, to the last bit, type and shape included.
 
 Numbers, strings, lists and dicts are themselves; NaN is null where a float is expected. What JSON has no word for
-is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys.
+is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys, and
+{"$rows": names, "values": …} for data frames, which come back as the list of their rows.
 """
 
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.contexts import Row, is_table, one, rows
 from oddsmith.errors import InvalidInput
 
 __all__ = ["decode", "decode_floats", "encode", "encode_floats"]
@@ -48,20 +50,36 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
-        return value if _finite_floats(value) else [encode(inner) for inner in value]
+        return value if _finite_floats(value) else _rows(value) or [encode(inner) for inner in value]
+    if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == np.object_):
+        return encode(list(rows(value)))
     if isinstance(value, tuple):
         return {"$tuple": [encode(inner) for inner in value]}
+    if isinstance(value, Row):
+        return {"$row": encode(dict(value))}
     if isinstance(value, dict):
         if all(isinstance(name, str) and not name.startswith("$") for name in value):
             return {name: encode(inner) for name, inner in value.items()}
         return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
-    if hasattr(value, "to_dict"):  # a data frame is the list of its rows, a row is a dict
-        return encode(value.to_dict("records") if hasattr(value, "columns") else value.to_dict())
+    if is_table(value):
+        return encode(list(rows(value)))
+    row = one(value)
+    if row is not value:
+        return encode(row)
     if hasattr(value, "isoformat"):  # a time: pandas' NaT writes itself as NaT
         return None if value != value else {"$time": value.isoformat()}
     if type(value).__name__ == "NAType":  # pandas' missing value
         return None
     raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
+
+
+def _rows(values: list[Any]) -> Any:
+    """Rows of one table with its names once; None for any other list."""
+    values = [one(value) for value in values]
+    names = list(values[0]) if values and isinstance(values[0], Row) else None
+    if names is None or not all(isinstance(value, Row) and list(value) == names for value in values):
+        return None
+    return {"$rows": names, "values": [[encode(inner) for inner in value.values()] for value in values]}
 
 
 def _finite_floats(values: list[Any]) -> bool:
@@ -79,6 +97,10 @@ def decode(value: Any) -> Any:
         return float(value["$float"])
     if "$time" in value:
         return datetime.fromisoformat(value["$time"])
+    if "$row" in value:
+        return Row(decode(value["$row"]))
+    if "$rows" in value:
+        return [Row(zip(value["$rows"], map(decode, values), strict=True)) for values in value["values"]]
     if "$tuple" in value:
         return tuple(decode(inner) for inner in value["$tuple"])
     if "$dict" in value:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean", "nearest"]
+__all__ = ["did_you_mean", "nearest", "resembling"]
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -30,6 +30,46 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """
     near = nearest(name, names)
     return f"did you mean {near}? " if near is not None else ""
+
+
+def resembling(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that `name` is probably a slip of: a letter wrong, missing, doubled or swapped with the next.
+
+    Names of eight letters or more may have two slips, those of two letters none. Case, spaces, - and _ do not count;
+    the first letter of shorter names and all digits must agree.
+
+    >>> resembling("Citty", ["city"]), resembling("device_id", ["device"]), resembling("x1", ["x2"])
+    ('city', None, None)
+    """
+    word = _letters(name)
+    return next((other for other in names if _is_slip(word, _letters(other))), None)
+
+
+def _is_slip(word: str, other: str) -> bool:
+    if [c for c in word if c.isdigit()] != [c for c in other if c.isdigit()]:
+        return False
+    size = min(len(word), len(other))
+    if size < 8 and word[:1] != other[:1]:
+        return False
+    return _slips(word, other) <= (0 if size < 3 else 1 if size < 8 else 2)
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name.casefold() if c not in " _-")
+
+
+def _slips(word: str, other: str) -> int:
+    """The least number of letters to add, drop, change or swap with the next (optimal string alignment)."""
+    table = [list(range(len(other) + 1))]
+    for i, letter in enumerate(word):
+        row = [i + 1]
+        for j, wanted in enumerate(other):
+            cost = min(table[i][j] + (letter != wanted), table[i][j + 1] + 1, row[j] + 1)
+            if i and j and letter == other[j - 1] and word[i - 1] == wanted:
+                cost = min(cost, table[i - 1][j - 1] + 1)
+            row.append(cost)
+        table.append(row)
+    return table[-1][-1]
 
 
 def _abbreviates(word: str, other: str) -> bool:

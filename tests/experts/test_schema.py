@@ -22,7 +22,7 @@ def test_the_same_row_from_everywhere() -> None:
     both = SCHEMA.encode(frame)
     np.testing.assert_array_equal(both[0], alone)
     assert np.isnan(both[1, 1])
-    np.testing.assert_array_equal(SCHEMA.encode(frame.iloc[0])[0], alone)
+    np.testing.assert_array_equal(SCHEMA.encode(frame.iloc[0]), alone)
     np.testing.assert_array_equal(SCHEMA.encode([row, row]), [alone, alone])
 
 
@@ -57,15 +57,15 @@ def test_what_is_no_useful_number_is_missing(value: Any) -> None:
     [
         (lambda: SCHEMA.encode({"age": "old"}), "context column 'age' must be a number; got 'old'"),
         (lambda: SCHEMA.encode({"age": [1, 2]}), "context column 'age' must be a number"),
-        (lambda: SCHEMA.encode("Rome"), "context must be a dict"),
-        (lambda: SCHEMA.encode(7), "context must be a dict"),
-        (lambda: SCHEMA.encode([]), "context must be a dict"),
+        (lambda: SCHEMA.encode("Rome"), "context must be numbers in an array; got 'Rome'"),
+        (lambda: SCHEMA.encode(7), "context must have 6 numbers, as the schema says; got shape"),
+        (lambda: SCHEMA.encode([]), "context must have 6 numbers, as the schema says; got shape"),
         (lambda: SCHEMA.encode(np.zeros(3)), "context must have 6 numbers"),
-        (lambda: SCHEMA.encode(np.array(["a"] * 6)), "context must be numbers"),
+        (lambda: SCHEMA.encode(np.array(["a"] * 6)), "context column 0 must be a number; got 'a'"),
         (lambda: Schema(numbers="age"), "numbers must be names"),  # type: ignore[arg-type]
         (lambda: Schema(numbers=("a",), categories=("a",)), "a column must be numbers or categories"),
         (lambda: Schema(buckets=0), "buckets must be"),
-        (lambda: Schema.of([]), "rows must be"),
+        (lambda: Schema.of([]), "contexts must be dicts"),
     ],
 )
 def test_one_sentence(make: Any, message: str) -> None:

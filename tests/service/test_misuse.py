@@ -26,8 +26,28 @@ def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any)
 
 def test_learners_refuse_what_they_cannot_read(tmp_path: Path) -> None:
     with here(place(tmp_path, top="", experts='[experts.auto]\nkind = "auto"\n')) as served:
-        assert "context must be a dict" in served.post("decide", {"context": 5}, status=422)["error"]
+        assert "a dict or a row; got the number 5" in served.post("decide", {"context": 5}, status=422)["error"]
         served.post("decide", {"context": {"hour": 5}})
+
+
+def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
+    """Every cell of the matrix of doors that JSON has words for: answered and learnt, or refused by its column."""
+    schema = '[schema]\nnumbers = ["age", "visits"]\ncategories = ["city"]\n'
+    complete = {"age": 31.5, "visits": 3, "city": "Rome"}
+    refused = {
+        "did you mean city?": {"age": 1, "visits": 2, "citty": "Rome"},
+        "column 'age' must be a number; got a dict": complete | {"age": {"years": 3}},
+        "column 'age' must be a number; got 'old'": complete | {"age": "old"},
+        "column 'city' must be text, a number, True or False; got a list": complete | {"city": ["Rome"]},
+    }
+    with here(place(tmp_path, top="", experts=schema + '[experts.auto]\nkind = "auto"\n')) as served:
+        for words, context in refused.items():
+            assert words in served.post("decide", {"context": context}, status=422)["error"]
+        for changed in ({}, {"age": None}, {"city": None}, {"city": "Lima"}, {"shop": "north"}, {"age": True}):
+            id = served.post("decide", {"context": complete | changed})["id"]
+            served.post("reward", {"id": id, "reward": 1})
+        without = {name: value for name, value in complete.items() if name != "visits"}
+        assert "asleep" not in served.post("decide", {"context": without})
 
 
 def test_units_and_ids_do_not_mix(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Ints, number
-from oddsmith.decision import Decision, Policy, State, check_policy
+from oddsmith.contexts import rows as rows_of
+from oddsmith.decision import Decision, Odds, Policy, State, check_policy
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs.fitting import decisions_for
 from oddsmith.logs.rules import typed
@@ -65,8 +66,11 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
     uniforms, state, propensity = Uniforms(seed), policy.init(), np.asarray(known.propensity)
     rows: list[int] = []
     decisions: list[Decision] = []
+    contexts = rows_of(known.context)
     for number_of_row, i in zip(np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True):
-        decision = _offered(policy, state, known, i, step=len(rows) + 1)
+        eligible, step = None if known.eligible is None else known.eligible[i], len(rows) + 1
+        odds = policy.odds(state, contexts[i], eligible=eligible, step=step)
+        decision = _offered(odds, known, i, contexts[i], step=step)
         if uniforms(number_of_row) * propensity[i] >= least * decision.propensity:
             continue
         state = policy.update(state, decision, float(known.reward[i]))
@@ -139,12 +143,10 @@ def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) 
     return Hindsight(tuple(policy.experts.names), weights.posterior(path[-1]), mean, path)
 
 
-def _offered(policy: Policy, state: State, log: Log, i: int, *, step: int) -> Decision:
+def _offered(odds: Odds, log: Log, i: int, context: Any, *, step: int) -> Decision:
     """The logged arm of a row as a decision of the policy, with the policy's odds and advice."""
     eligible = None if log.eligible is None else log.eligible[i]
-    context = log.context.iloc[i] if hasattr(log.context, "iloc") else log.context[i]
     arm = int(log.arm[i])
-    odds = policy.odds(state, context, eligible=eligible, step=step)
     if odds.propensities.ndim != 1 or arm >= odds.propensities.shape[0]:
         shape = odds.propensities.shape
         raise InvalidInput(f"policy must give odds of the log's {log.n_arms} arms for one context; got shape {shape}")

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints
+from oddsmith.contexts import has_names, numbers
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.experts.schema import Schema, numeric
 from oddsmith.logs.table import Log
@@ -72,10 +73,8 @@ def _features(log: Log, schema: Schema | None) -> Array:
         return np.ones((len(log), 1))
     if schema is not None:
         return schema.encode(context)
-    if isinstance(context, np.ndarray) and context.dtype != np.object_:
-        return numeric(context.reshape(len(log), -1), None)
-    if isinstance(context, list) and context and not isinstance(context[0], dict):
-        return numeric(np.asarray(context).reshape(len(log), -1), None)
+    if not has_names(context):
+        return numeric(numbers(context).reshape(len(log), -1), None)
     return Schema.of(context).encode(context)
 
 

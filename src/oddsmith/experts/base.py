@@ -22,6 +22,7 @@ __all__ = [
     "checked_predictions",
     "no_infinity",
     "numbered",
+    "raised",
 ]
 
 
@@ -153,10 +154,20 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
         raise InvalidInput(f"{what} must be non-empty strings; got {wrong[0]!r}")
     if len(set(checked)) != len(checked):
         twice = next(name for name in checked if checked.count(name) > 1)
-        raise InvalidInput(f"{what} must be distinct; got {twice!r} twice")
+        raise InvalidInput(f"{what} must be distinct; got {twice!r} twice: rename one of them")
     if not checked or (n is not None and len(checked) != n):
         raise InvalidInput(f"{what} must be {n or 'at least 1'} names; got {len(checked)}")
     return checked
+
+
+def raised(source: str, error: Exception) -> ExpertFailed:
+    """What other people's code raised, as one sentence.
+
+    >>> print(raised("expert 'net'", KeyError("hour")))
+    expert 'net' raised KeyError: 'hour'
+    """
+    first = next(iter(f"{error}".splitlines()), "")
+    return ExpertFailed(f"{source} raised {type(error).__name__}: {first:.200}")
 
 
 def as_floats(values: object, *, source: str) -> Array:

@@ -1,16 +1,17 @@
 """FunctionExperts: any Python function of a context, or of a context and an arm."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.contexts import is_batch, one, rows
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.base import Experts, as_floats, as_predictions, check_names
+from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.experts.base import Experts, as_floats, as_predictions, check_names, raised
 
 __all__ = ["FunctionExperts"]
 
@@ -19,8 +20,9 @@ __all__ = ["FunctionExperts"]
 class FunctionExperts(Experts):
     """Experts from functions: `f(context, arm)` gives one number, `f(context)` gives all K of them.
 
-    `arm` is the arm's name. One context is a number, a string, a dict, a 1-D array or a row of a data frame;
-    a list, a 2-D array or a data frame is a batch, and each function is called once per row.
+    `arm` is the arm's name. One context is a number, a string, a dict, a 1-D array or a row of a data frame; a list, a
+    2-D array or a data frame is a batch, and each function is called once per row. Rows of data frames are dicts, with
+    None where a value is missing. What a function raises is ExpertFailed, with its name and the first line.
 
     >>> def night_owl(context, arm):
     ...     return context["hour"] / 24 if arm == "late" else 0.4
@@ -51,10 +53,9 @@ class FunctionExperts(Experts):
         return tuple(FunctionExperts({name: function}, self.arms) for name, function in self.functions.items())
 
     def predict(self, state: State, context: Context) -> Array:
-        batch = _batch(context)
-        if batch is None:
-            return self._row(context)
-        return np.stack([self._row(row) for row in batch])
+        if type(context) is dict or not is_batch(context):
+            return self._row(one(context))
+        return np.stack([self._row(row) for row in rows(context)])
 
     def _row(self, context: Context) -> Array:
         said = [self._said(name, function, context) for name, function in self.functions.items()]
@@ -66,9 +67,10 @@ class FunctionExperts(Experts):
     def _said(self, name: str, function: Callable[..., Any], context: Context) -> Array:
         try:
             said = self._called(name, function, context)
-        except Exception as error:
-            error.add_note(f"raised by expert {name!r}")
+        except OddsmithError:
             raise
+        except Exception as error:
+            raise raised(f"expert {name!r}", error) from error
         values = as_floats(said, source=f"expert {name!r}")
         if values.shape != (len(self.arms),):
             wanted = f"{len(self.arms)} numbers, one per arm"
@@ -86,14 +88,3 @@ def _arity(function: Any) -> int:
         return -1
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len([p for p in places if p.default is p.empty])
-
-
-def _batch(context: Context) -> Iterable[Any] | None:
-    """The rows of a batch of contexts, or None for one context."""
-    if hasattr(context, "iterrows"):
-        return [row for _, row in context.iterrows()]
-    if isinstance(context, list | tuple):
-        return context
-    if isinstance(context, np.ndarray) and (context.ndim > 1 or context.dtype == object):
-        return list(context)
-    return None

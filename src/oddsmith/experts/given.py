@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
 from oddsmith.experts.base import Experts, as_predictions, check_names
 
@@ -35,4 +36,5 @@ class GivenExperts(Experts):
             and context.shape[-2:-1] == (len(self.names),)
         ):
             return context
-        return as_predictions(context, n_experts=len(self.names), source="the context of GivenExperts")
+        told = numbers(context, "give a row of numbers for each expert, one per arm")
+        return as_predictions(told, n_experts=len(self.names), source="the context of GivenExperts")

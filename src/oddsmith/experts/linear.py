@@ -8,6 +8,7 @@ import numpy as np
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real, finite
+from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Poll, check_names, numbered
@@ -97,10 +98,8 @@ class LinearExperts(Experts):
         return features
 
     def _asked(self, context: Context) -> Array:
-        try:
-            return np.asarray(context).astype(self.weights.dtype)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"context must be numbers; got {type(context).__name__}: {error}") from error
+        floats = numbers(context, "ask the experts through Encoded(experts, schema), which reads names")
+        return floats.astype(self.weights.dtype, copy=False)
 
 
 def _logistic(scores: Array) -> Array:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, check_range, finite
+from oddsmith.contexts import check_columns, has_names, is_batch, is_table, length, missing, numbers, rows
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
-from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity
+from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra, OddsmithError
+from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity, raised
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -26,8 +27,9 @@ class ModelExperts(Experts):
       * else one model answers for all arms: K columns, by `classes_` where the model has the arms as classes.
 
     Predictions are clipped to `clip`, visibly: votes are taken before clipping, which would make ties. Each model is
-    called once per batch (once per arm, where each arm has its own). `version` names the models' training run: it is
-    the part of them that a saved agent remembers.
+    called once per batch (once per arm, where each arm has its own). Dicts and rows with names reach the models as a
+    data frame; a model that was fitted on one gets its columns in that order, NaN where one is absent, and no others.
+    `version` names the models' training run: it is the part of them that a saved agent remembers.
 
     >>> class Fan:
     ...     def predict(self, X):
@@ -85,12 +87,8 @@ class ModelExperts(Experts):
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """What the models are asked (rows), and the batch axes."""
-        if self.arm_features is None and isinstance(context, list) and context and isinstance(context[0], Mapping):
-            context = _frame(context)
-        if self.arm_features is None and (hasattr(context, "columns") or isinstance(context, Mapping)):
-            return (context, (len(context),)) if hasattr(context, "columns") else (_frame([context]), ())
-        if self.arm_features is None and hasattr(context, "to_frame"):  # a row of a data frame
-            return context.to_frame().T.infer_objects(), ()
+        if self.arm_features is None and has_names(context):
+            return (_frame(context), (length(context),)) if is_batch(context) else (_frame([context]), ())
         features = _as_features(context)
         n_arms = len(self.arms)
         if self.arm_features is None:
@@ -106,19 +104,19 @@ class ModelExperts(Experts):
         return joined.reshape(-1, joined.shape[-1]), lead
 
     def _heard(self, name: str, model: Any, rows: Any) -> Array:
-        """What `_ask` gives; an exception of the model gets a note that says whose it is."""
+        """What `_ask` gives; an exception of the model becomes one sentence that says whose it is."""
         try:
             return self._ask(name, model, rows)
-        except Exception as error:
-            error.add_note(f"raised by expert {name!r}")
+        except OddsmithError:
             raise
+        except Exception as error:
+            raise raised(f"model {name!r}", error) from error
 
     def _ask(self, name: str, model: Any, rows: Any) -> Array:
         """One model's answers for all rows and arms, flat (rows · K)."""
         n = len(rows)
-        wanted = list(getattr(model, "feature_names_in_", ()))
-        if hasattr(rows, "columns") and wanted and set(wanted) == set(rows.columns):
-            rows = rows[wanted]
+        if is_table(rows):
+            rows = _ordered(rows, getattr(model, "feature_names_in_", ()))
         if isinstance(model, tuple):
             return np.stack([_mean_reward(name, one, rows) for one in model], axis=-1).reshape(-1)
         if self.arm_features is not None:
@@ -150,12 +148,12 @@ class ModelExperts(Experts):
 
 
 def _as_features(context: Context) -> Array:
-    """A context, or a batch of them, as an array of at least one axis."""
-    features = np.atleast_1d(np.asarray(context))
-    if features.dtype == object:
+    """A context, or a batch of them, as an array of at least one axis; text stays for models that read it."""
+    features = np.atleast_1d(np.asarray(context)) if not has_names(context) else numbers(context, _NAMES)
+    if features.dtype == np.object_:
         try:
-            return features.astype(np.float64)
-        except (TypeError, ValueError):
+            return numbers(features)
+        except InvalidInput:
             return features
     return features
 
@@ -198,10 +196,31 @@ def _numbers(name: str, said: Any) -> Array:
     return no_infinity(as_floats(said, source=source).astype(np.float64, copy=False), source=source)
 
 
-def _frame(rows: list[Mapping[str, Any]]) -> Any:
-    """Dicts as the rows of a data frame."""
+def _frame(contexts: Any) -> Any:
+    """Contexts with names as a data frame: pandas and polars frames as they are, everything else in pandas."""
+    if is_table(contexts) and not hasattr(contexts, "to_pylist"):
+        return contexts
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingExtra(f"contexts as dicts need pandas (the extra oddsmith[lab]); {error}") from error
-    return pd.DataFrame([dict(row) for row in rows])
+        raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
+    if is_table(contexts):
+        return contexts.to_pandas()
+    known = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in rows(contexts)]
+    return pd.DataFrame(known)
+
+
+def _ordered(frame: Any, wanted: Any) -> Any:
+    """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
+    known, given = tuple(str(name) for name in wanted), tuple(frame.columns)
+    if not known or known == given:
+        return frame
+    if not set(known) <= set(given):
+        check_columns(known, given)
+        if not hasattr(frame, "reindex"):
+            frame = _frame(rows(frame))
+        return frame.reindex(columns=list(known))
+    return frame[list(known)]
+
+
+_NAMES = "without arm_features models read names, as columns of a data frame"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools
+from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
 from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
 from oddsmith.experts.base import Experts, check_names
@@ -81,10 +82,11 @@ class _OnnxModel:
         dtype = _FLOATS.get(self._input.type)
         if dtype is None:
             raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
-        fed = {self._input.name: np.asarray(rows).astype(dtype)}
+        fed = {self._input.name: numbers(rows, _NAMES).astype(dtype)}
         return np.asarray(self._session.run([self._output.name], fed)[0], dtype=np.float64)
 
 
+_NAMES = "ask the experts through Encoded(experts, schema), which reads names"
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from oddsmith.arrays import Array, Bools
+from oddsmith.contexts import has_names, is_batch, length
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed
 from oddsmith.experts.base import Experts, as_predictions
@@ -155,8 +156,8 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
     if isinstance(context, np.ndarray):
         usual = max(context.ndim - 1, 0)
         return [context.shape[:n] for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))]
-    if isinstance(context, list) and context and isinstance(context[0], Mapping):
-        return [(len(context),)]
+    if has_names(context):
+        return [(length(context),)] if is_batch(context) else [()]
     return []
 
 

@@ -1,6 +1,6 @@
 """Schema: raw contexts (arrays, dicts, rows of data frames) as numbers, the same in every process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.contexts import as_number, check_columns, has_names, is_batch, missing, numbers, one, rows, unreadable
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Schema", "as_numbers", "numeric"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
+_ABSENT: Any = object()
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,9 @@ class Schema:
     """Which columns are numbers and which are categories; categories go to `buckets` places each, by a keyed hash.
 
     `encode` gives float64 (…, width): NaN where a number is missing, infinite or beyond 1e100; a category that is
-    missing has no place, one never seen before has one like any other. Columns that are not named are left out.
-    Without columns (`Schema(slots=64)`), every key of a dict finds a place among the slots by its hash.
+    missing has no place, one never seen before has one like any other. Columns that are not named are left out, but a
+    context that lacks a column and has one of nearly the same name is refused. Without columns (`Schema(slots=64)`),
+    every key of a dict finds a place among the slots by its hash.
 
     >>> schema = Schema(numbers=("age",), categories=("city",), buckets=3)
     >>> schema.encode({"age": 40, "city": "Rome"})
@@ -50,18 +53,20 @@ class Schema:
                 raise InvalidInput(f"{what} must be a whole number from 1 to 2^20; got {value!r}")
 
     @classmethod
-    def of(cls, rows: Any, *, buckets: int = 8) -> "Schema":
-        """The schema of these rows (dicts, or a data frame): a column with any text in it is a category.
+    def of(cls, contexts: Any, *, buckets: int = 8) -> "Schema":
+        """The schema of these contexts (dicts, or a data frame): a column with any text in it is a category.
 
         >>> Schema.of([{"age": 3, "city": "Rome"}, {"age": None, "city": None}])
         Schema(numbers=('age',), categories=('city',), buckets=8, slots=64)
         """
-        records = _records(rows)
-        if not records:
-            raise InvalidInput("rows must be dicts or a data frame with at least one row; got none")
+        records = rows(contexts) if is_batch(contexts) and len(contexts) else []
+        if not records or not all(isinstance(record, Mapping) for record in records):
+            raise InvalidInput("contexts must be dicts or a data frame with at least one row; got none")
         names = list(dict.fromkeys(str(name) for record in records for name in record))
         texts = {name for record in records for name, value in record.items() if isinstance(value, str)}
-        return cls(tuple(n for n in names if n not in texts), tuple(n for n in names if n in texts), buckets)
+        schema = cls(tuple(n for n in names if n not in texts), tuple(n for n in names if n in texts), buckets)
+        schema.encode(records)  # which refuses a column that is neither
+        return schema
 
     @property
     def width(self) -> int:
@@ -69,27 +74,51 @@ class Schema:
         named = len(self.numbers) + self.buckets * len(self.categories)
         return named if self.numbers or self.categories else self.slots
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A name for each of these numbers: a category's places are numbered, and so are slots.
+
+        >>> Schema(("age",), ("city",), buckets=2).columns
+        ('age', 'city 0', 'city 1')
+        """
+        if not self.numbers and not self.categories:
+            return tuple(f"slot {i}" for i in range(self.slots))
+        return (*self.numbers, *(f"{name} {i}" for name in self.categories for i in range(self.buckets)))
+
     def encode(self, context: Any) -> Array:
         """The context as numbers (…, width); a list of dicts or a data frame has a row for each."""
-        if isinstance(context, Mapping):
+        if type(context) is dict or isinstance(context, Mapping):
             return self._row(context)
-        if isinstance(context, np.ndarray) and context.dtype != np.object_:
-            return numeric(context, self.width)
-        records = _records(context)
-        if not records:
-            raise InvalidInput(f"context must be a dict, dicts, rows of a data frame or numbers; got {_short(context)}")
-        return np.stack([self._row(record) for record in records])
+        if not has_names(context):
+            return self._encoded(numbers(context))
+        if is_batch(context):
+            return np.stack([self.encode(row) for row in rows(context)])
+        return self._row(one(context))
+
+    def _encoded(self, context: Array) -> Array:
+        """Numbers that this schema has made before, or that need none of it."""
+        if context.shape[-1:] != (self.width,):
+            got = f"got shape {context.shape}: give a dict or a data frame, or what `encode` made of one"
+            raise InvalidInput(f"context must have {self.width} numbers, as the schema says; {got}")
+        return numeric(context, None)
 
     def _row(self, record: Mapping[Any, Any]) -> Array:
         if not self.numbers and not self.categories:
             return self._hashed(record)
         row = np.zeros(self.width)
+        absent = False
         for i, name in enumerate(self.numbers):
-            row[i] = _number(name, record.get(name))
+            if (value := record.get(name, _ABSENT)) is _ABSENT:
+                absent, value = True, None
+            row[i] = as_number(name, value)
         for i, name in enumerate(self.categories):
-            value = record.get(name)
-            if not _missing(value):
-                row[len(self.numbers) + i * self.buckets + _place(f"{name}={value}", self.buckets)] = 1.0
+            if (value := record.get(name, _ABSENT)) is _ABSENT:
+                absent = True
+            elif type(value) is str or not missing(value):
+                word = f"{name}={value}" if type(value) is str else _word(name, value)
+                row[len(self.numbers) + i * self.buckets + _place(word, self.buckets)] = 1.0
+        if absent:
+            check_columns((*self.numbers, *self.categories), tuple(record))
         return row
 
     def _hashed(self, record: Mapping[Any, Any]) -> Array:
@@ -97,54 +126,34 @@ class Schema:
         for name, value in record.items():
             if isinstance(value, str):
                 row[_place(f"{name}={value}", self.slots)] += 1.0
-            elif not _missing(value):
-                row[_place(str(name), self.slots)] += _number(str(name), value)
+            elif not missing(value):
+                row[_place(str(name), self.slots)] += as_number(str(name), value)
         return row
 
 
-def _records(rows: Any) -> list[Mapping[Any, Any]]:
-    """Dicts from a list of them, a pandas or polars frame, or a row of one; empty if it is none of these."""
-    if hasattr(rows, "to_dicts"):
-        found: list[Mapping[Any, Any]] = rows.to_dicts()
-        return found
-    if hasattr(rows, "to_dict"):
-        return [rows.to_dict()] if not hasattr(rows, "columns") else rows.to_dict("records")
-    if isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(row, Mapping) for row in rows):
-        return list(rows)
-    return []
+def _word(name: str, value: Any) -> str:
+    """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap is one of floats."""
+    if isinstance(value, str | bool | int):
+        return f"{name}={value}"
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float):
+        return f"{name}={int(plain) if plain.is_integer() else plain}"
+    if not isinstance(plain, str | bool | int):
+        raise unreadable(name, value, "text, a number, True or False")
+    return f"{name}={plain}"
 
 
-def _short(value: Any) -> str:
-    """The beginning of what was given, on one line."""
-    return " ".join(repr(value).split())[:60]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
-
-
-def _number(name: str, value: Any) -> float:
-    """A number; NaN for what is missing, infinite or huge."""
-    if _missing(value):
-        return float("nan")
-    try:
-        found = float(value)
-    except OverflowError:
-        return float("nan")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"context column {name!r} must be a number; got {_short(value)}") from error
-    return found if abs(found) < _HUGE else float("nan")
-
-
-def numeric(context: Any, width: int | None) -> Array:
+def numeric(context: Array, width: int | None) -> Array:
     """An array of numbers (…, width), with NaN for what is infinite or huge."""
-    if context.dtype.kind not in "fiub" or context.ndim == 0:
-        raise InvalidInput(f"context must be numbers; got {context.dtype} of shape {context.shape}")
+    if context.ndim == 0:
+        raise InvalidInput(f"context must be an array of numbers, a dict or a row; got the number {context}")
     if width is not None and context.shape[-1] != width:
-        raise InvalidInput(f"context must have {width} numbers; got shape {context.shape}")
-    numbers = context.astype(np.float64)
+        raise InvalidInput(
+            f"context must have {width} numbers, as the first one had; got {context.shape[-1]}: "
+            "bring contexts in one form, always dicts or always arrays of one length"
+        )
     with np.errstate(invalid="ignore"):
-        encoded: Array = np.where(np.abs(numbers) < _HUGE, numbers, np.nan)
+        encoded: Array = np.where(np.abs(context) < _HUGE, context, np.nan)
     return encoded
 
 
@@ -154,19 +163,22 @@ def as_numbers(context: Any, schema: Schema | None, width: int | None) -> Array:
     >>> as_numbers([1, 2.5], None, None), as_numbers({"age": 3}, Schema(("age",)), 1)
     (array([1. , 2.5]), array([3.]))
     """
-    if schema is None and not isinstance(context, np.ndarray):
-        numbers = isinstance(context, list | tuple) and bool(context) and not isinstance(context[0], dict)
-        schema = None if numbers else Schema()
-    try:
-        found = np.asarray(context) if schema is None else schema.encode(context)
-    except InvalidInput:
-        raise
-    except ValueError as error:
-        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
-    return numeric(found, width)
+    if schema is not None:
+        return schema.encode(context)
+    if not has_names(context):
+        return numeric(numbers(context), width)
+    if width is not None and width != _HASHED.width:
+        raise InvalidInput(
+            f"context must be an array of {width} numbers, as the first one was; got names: "
+            "bring contexts in one form, or give a Schema, which reads dicts, rows and frames"
+        )
+    return _HASHED.encode(context)
 
 
 @lru_cache(maxsize=65_536)
 def _place(text: str, n: int) -> int:
     """Where a word goes: the same for everybody."""
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8, key=b"oddsmith").digest(), "big") % n
+
+
+_HASHED = Schema()

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
+from oddsmith.contexts import shown
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names, numbered
@@ -52,5 +53,5 @@ class TableExperts(Experts):
         index = np.asarray(context)
         n = len(self.table)
         if index.dtype.kind not in "iu" or index.size == 0 or index.min() < 0 or index.max() >= n:
-            raise InvalidInput(f"context must be an index in 0 … {n - 1}; got {context!r}")
+            raise InvalidInput(f"context must be an index in 0 … {n - 1}; got {shown(context)}")
         return np.swapaxes(np.swapaxes(self.table, 1, 2)[index], -1, -2)

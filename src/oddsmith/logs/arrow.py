@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.contexts import rows as rows_of
 from oddsmith.encoding import decode, encode
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
@@ -81,7 +82,7 @@ def _about(schema: Any, source: str) -> dict[str, Any]:
 def _context(context: Any) -> tuple[Any, Any]:
     """The column of contexts, and how to read it: the shape of each row, or "json"."""
     pa = arrow()
-    rows = context.to_dict("records") if hasattr(context, "to_dict") else context
+    rows = rows_of(context)
     kinds = {(row.shape, row.dtype.char) if isinstance(row, np.ndarray) else ((), "O") for row in rows}
     shape, kind = next(iter(kinds))
     if len(kinds) == 1 and np.dtype(kind).kind in "fiu" and shape:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.contexts import rows as rows_of
 from oddsmith.encoding import decode, encode, encode_floats
 from oddsmith.errors import BrokenLog, InvalidInput
 from oddsmith.logs.jsonl import objects
@@ -123,7 +124,7 @@ def _pad(columns: dict[str, Any]) -> None:
 def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
     names = log.arms or [str(arm) for arm in range(log.n_arms)]
     propensities: Any = log.propensities
-    contexts = log.context.to_dict("records") if hasattr(log.context, "to_dict") else log.context
+    contexts = None if log.context is None else rows_of(log.context)
     for i, (arm, reward) in enumerate(zip(log.arm.tolist(), log.reward.tolist(), strict=True)):
         open_to = np.arange(log.n_arms) if log.eligible is None else np.flatnonzero(log.eligible[i])
         order = np.argsort(open_to != arm, kind="stable")  # the drawn arm first

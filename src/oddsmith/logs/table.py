@@ -8,6 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.columns import aligned
+from oddsmith.contexts import joined, taken
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import check_names
@@ -81,8 +82,8 @@ class Log:
         lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
         parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
         columns: Any = aligned(parts)
-        joined = {name: _joined(values) for name, values in columns.items() if values[0] is not None}
-        return cls._trusted(joined, logs[0].arms)
+        whole = {name: joined(values) for name, values in columns.items() if values[0] is not None}
+        return cls._trusted(whole, logs[0].arms)
 
     def columns(self) -> dict[str, Any]:
         """The columns that are there, by name."""
@@ -150,7 +151,7 @@ class Log:
         """The rows of a slice, a mask or an array of numbers."""
         if isinstance(rows, int | np.integer):
             rows = slice(rows, rows + 1 if rows != -1 else None)
-        return self._trusted({name: _rows(value, rows) for name, value in self.columns().items()}, self.arms)
+        return self._trusted({name: taken(value, rows) for name, value in self.columns().items()}, self.arms)
 
     @classmethod
     def _trusted(cls, columns: Mapping[str, Any], arms: Sequence[str] | None) -> "Log":
@@ -164,19 +165,3 @@ class Log:
 
 COLUMNS = tuple(field.name for field in fields(Log) if field.name != "arms")
 _MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, nobody slept
-
-
-def _rows(value: Any, rows: Any) -> Any:
-    if hasattr(value, "iloc"):
-        return value.iloc[rows]
-    if isinstance(value, list):
-        return value[rows] if isinstance(rows, slice) else [value[i] for i in np.arange(len(value))[rows]]
-    return value[rows]
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
-    return [row for part in parts for row in (part.to_dict("records") if hasattr(part, "to_dict") else part)]

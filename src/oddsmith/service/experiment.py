@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Bools
+from oddsmith.contexts import check_json
 from oddsmith.decision import Decision, Odds, Policy, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm, OddsmithError, StoreFailed
 from oddsmith.experts.base import Experts
@@ -16,7 +17,6 @@ from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import complete
 from oddsmith.service.asking import Panel
 from oddsmith.service.clock import Clock
-from oddsmith.service.contexts import check_context
 from oddsmith.service.learner import Learner
 from oddsmith.service.messages import Decided, DecideEntry
 from oddsmith.service.opening import Opened
@@ -147,7 +147,7 @@ class Experiment:
 
     async def _made(self, asked: DecideEntry) -> tuple[DecisionMade, dict[str, Any]]:
         """A decision that is not yet on disk, and what its answer says beside."""
-        check_context(asked.context)
+        check_json(asked.context)
         eligible = self._mask(asked.eligible)
         self._steps += 1
         id = asked.id or f"{int(self.clock() * 1000):011x}{self._mark}{self._steps & 0xFFFF:04x}"

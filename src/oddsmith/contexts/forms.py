@@ -1,0 +1,157 @@
+"""Contexts as people bring them, read in one way: dicts, rows of tables, tables, arrays and lists; missing values.
+
+One context has names (a dict, a row of a pandas frame, of a structured array) or is an array. A batch is a table
+(pandas, polars, pyarrow), a list or an array with one more axis; a list of tables is a batch whose contexts have a row
+per arm. Tables are known by what they can do: none of their libraries is imported.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oddsmith.contexts.values import missing, plain, shown
+from oddsmith.errors import InvalidInput
+
+__all__ = ["Row", "has_names", "is_batch", "is_table", "joined", "length", "one", "rows", "taken"]
+
+
+_USUAL = frozenset((str, int, float, bool, type(None)))
+
+
+class Row(dict[str, Any]):
+    """One row of a table: a dict in the order of the table's columns, with None where a value is missing.
+
+    Unlike those of other dicts, its values may stand for an array: their order is the table's.
+    """
+
+
+def is_table(context: Any) -> bool:
+    """Whether this is a pandas, polars or pyarrow table.
+
+    >>> import pandas as pd
+    >>> is_table(pd.DataFrame({"age": [3]})), is_table([{"age": 3}])
+    (True, False)
+    """
+    return hasattr(context, "columns") and any(hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist"))
+
+
+def one(context: Any) -> Any:
+    """One context: a row of a table as a `Row`, a dict with None for pandas' NA and NaT, everything else as it is.
+
+    >>> import pandas as pd
+    >>> one(pd.Series({"age": 3.0, "city": None}))
+    {'age': 3.0, 'city': None}
+    """
+    if type(context) is dict:
+        if "pandas" not in sys.modules or _USUAL.issuperset(map(type, context.values())):
+            return context
+        return {n: None if missing(value) and not isinstance(value, float) else value for n, value in context.items()}
+    if isinstance(context, np.void) and context.dtype.names:
+        return Row({name: plain(context[name]) for name in context.dtype.names})
+    if hasattr(context, "iloc") and not hasattr(context, "columns"):
+        names = context.index.tolist()
+        return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
+    return context
+
+
+def is_batch(context: Any) -> bool:
+    """Whether this is a table, a list, an array of more than one axis, or one of objects or structured rows."""
+    if isinstance(context, np.ndarray):
+        return context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
+    return isinstance(context, list | tuple) or is_table(context)
+
+
+def has_names(context: Any) -> bool:
+    """Whether values have names: a dict, a row or a table with names, or a list that begins with one of these."""
+    if type(context) is dict or isinstance(context, Mapping):
+        return True
+    if isinstance(context, np.ndarray | np.void):
+        if context.dtype == np.object_:
+            return context.size > 0 and isinstance(context.flat[0], Mapping)
+        return bool(context.dtype.names)
+    if isinstance(context, list | tuple):
+        return bool(context) and has_names(context[0])
+    if is_table(context):
+        return _are_names(_names(context))
+    return hasattr(context, "iloc") and _are_names(context.index.tolist())
+
+
+def rows(contexts: Any) -> Sequence[Any]:
+    """The contexts of a batch, one by one.
+
+    >>> import pandas as pd
+    >>> rows(pd.DataFrame({"age": [3, None], "city": ["Rome", None]}))
+    [{'age': 3.0, 'city': 'Rome'}, {'age': None, 'city': None}]
+    """
+    if is_table(contexts):
+        names = _names(contexts)
+        if not _are_names(names):
+            return list(contexts.to_numpy())
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidInput(f"columns of a table must have distinct names; got {twice[0]!r} twice: rename one")
+        columns = [[plain(value) for value in column] for column in _columns(contexts)]
+        return [_row(names, values) for values in zip(*columns, strict=True)]
+    if isinstance(contexts, np.ndarray):
+        return [one(context) for context in contexts] if contexts.dtype.names else list(contexts)
+    return [one(context) for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)]
+
+
+def length(contexts: Any) -> int:
+    """How many contexts there are in a batch, at least one."""
+    kinds = "an array, a list or a data frame"
+    try:
+        n = len(contexts)
+    except TypeError as error:
+        raise InvalidInput(f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one)") from error
+    if isinstance(contexts, str | Mapping):
+        kind = type(contexts).__name__
+        raise InvalidInput(f"contexts must be rows: {kinds}; got a {kind} (decide takes one context)")
+    if n == 0:
+        raise InvalidInput("contexts must be at least one row; got none")
+    return n
+
+
+def taken(contexts: Any, places: Any) -> Any:
+    """The contexts of a batch at `places`: a slice, a mask or an array of numbers; tables stay tables."""
+    if isinstance(contexts, np.ndarray):
+        return contexts[places]
+    at = np.arange(len(contexts))[places]
+    if hasattr(contexts, "iloc"):
+        return contexts.iloc[at]
+    if hasattr(contexts, "take") and is_table(contexts):  # pyarrow
+        return contexts.take(at)
+    return contexts[at] if is_table(contexts) else [contexts[i] for i in at]
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """One batch after the other: an array of arrays, else the list of all contexts."""
+    if len(batches) == 1:
+        return batches[0]
+    if all(isinstance(batch, np.ndarray) for batch in batches):
+        return np.concatenate(batches)
+    return [context for batch in batches for context in rows(batch)]
+
+
+def _row(names: Sequence[Any], values: Any) -> Row:
+    return Row(zip(map(str, names), values, strict=True))
+
+
+def _are_names(names: Sequence[Any]) -> bool:
+    """Whether columns are named by text; tables made of bare arrays number theirs."""
+    return any(isinstance(name, str) for name in names)
+
+
+def _names(table: Any) -> list[Any]:
+    names = table.column_names if hasattr(table, "column_names") else table.columns
+    return list(names)
+
+
+def _columns(table: Any) -> list[list[Any]]:
+    """The columns of a table as lists."""
+    if hasattr(table, "iloc"):
+        return [table.iloc[:, place].tolist() for place in range(table.shape[1])]
+    if hasattr(table, "to_dicts"):
+        return [column.to_list() for column in table.get_columns()]
+    return [column.to_pylist() for column in table.columns]

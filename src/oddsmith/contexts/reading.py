@@ -1,0 +1,72 @@
+"""Contexts as arrays of numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.contexts.forms import Row, has_names, is_table, one, rows
+from oddsmith.contexts.values import as_number, shown
+from oddsmith.errors import InvalidInput
+
+__all__ = ["numbers"]
+
+
+def numbers(context: Any, instead: str = "give a Schema, which reads names") -> Array:
+    """The context as float64 (…, d), NaN where a number is missing; what is no number is refused by its column.
+
+    Tables and their rows stand for their columns in order; a dict has no order, and is refused: `instead` says what to
+    do about it.
+
+    >>> numbers([[1, None], [2, True]])
+    array([[ 1., nan],
+           [ 2.,  1.]])
+    """
+    if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
+        return context.astype(np.float64, copy=False)
+    if isinstance(context, Mapping) and not isinstance(context, Row):
+        raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
+    if isinstance(context, str | bytes) or context is None:
+        raise InvalidInput(f"context must be numbers in an array; got {shown(context)}")
+    if is_table(context):
+        context = _as_array(context)
+        if isinstance(context, np.ndarray):
+            return context
+    row = one(context)
+    if isinstance(row, Row):
+        return np.array([as_number(name, value) for name, value in row.items()], dtype=np.float64)
+    if isinstance(row, list | tuple) and row and (has_names(row) or any(is_table(part) for part in row)):
+        return _stacked([numbers(part, instead) for part in row])
+    return _from_objects(row)
+
+
+def _as_array(table: Any) -> Array | Sequence[Any]:
+    """A table of numbers as float64; else its rows, in which what is missing or no number can be told apart."""
+    try:
+        array = np.asarray(table)
+    except Exception:  # a library's own reasons: its columns have no type in common
+        return rows(table)
+    return array.astype(np.float64) if array.dtype.kind in "fiub" else rows(table)
+
+
+def _stacked(parts: list[Array]) -> Array:
+    if len({part.shape for part in parts}) > 1:
+        got = " and ".join(str(part.shape[-1]) for part in parts[:2])
+        raise InvalidInput(f"contexts must have the same many numbers each; got {got}")
+    return np.stack(parts)
+
+
+def _from_objects(context: Any) -> Array:
+    """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
+    try:
+        found = np.asarray(context)
+        if found.dtype.kind in "fiub":
+            return found.astype(np.float64)
+        found = np.asarray(context, dtype=np.object_)
+    except ValueError as error:
+        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
+    read: Array = np.empty(found.shape)
+    for place, value in np.ndenumerate(found):
+        read[place] = as_number(place[-1] if place else 0, value)
+    return read

@@ -1,0 +1,132 @@
+"""Values of contexts: which are missing, which are numbers, and the refusal of all others."""
+
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInput
+from oddsmith.spelling import resembling
+
+__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "unreadable"]
+
+_HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
+_DEEPEST = 32  # dicts and lists in each other
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+
+
+def missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA.
+
+    >>> [missing(value) for value in (None, float("nan"), np.datetime64("NaT"), 0, "")]
+    [True, True, True, False, False]
+    """
+    if value is None:
+        return True
+    if isinstance(value, str | int):
+        return False
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # the NA of pandas is neither equal to itself nor not; arrays are neither, too
+        return type(value).__name__ == "NAType"
+
+
+def plain(value: Any) -> Any:
+    """A value of a table as Python has it, None where it is missing."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool:
+        return value
+    if kind is float:
+        return value if value == value else None
+    if missing(value):
+        return None
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()  # nanoseconds would become a whole number
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_number(column: Any, value: Any) -> float:
+    """A number; NaN for what is missing, infinite or huge."""
+    if type(value) is float or type(value) is int:
+        return float(value) if -_HUGE < value < _HUGE else float("nan")
+    if missing(value):
+        return float("nan")
+    try:
+        if isinstance(value, _TIMES):  # numpy would count nanoseconds
+            raise TypeError("it is a time")
+        found = float(value)
+    except OverflowError:
+        return float("nan")
+    except (TypeError, ValueError) as error:
+        raise unreadable(column, value, "a number") from error
+    return found if abs(found) < _HUGE else float("nan")
+
+
+def unreadable(column: Any, value: Any, wanted: str) -> InvalidInput:
+    """The refusal of a value, in one sentence: the column, what it holds, what to do.
+
+    >>> print(unreadable("user", {"age": 3}, "a number or text"))
+    context column 'user' must be a number or text; got a dict: give each entry a column of its own, as 'user.age'
+    """
+    got, then = shown(value), "leave the column out"
+    if isinstance(value, _TIMES) or hasattr(value, "isoformat"):
+        got, then = f"the time {value}", "give what matters of it as columns, hour and weekday say, or leave it out"
+    elif isinstance(value, Mapping):
+        inner = next(iter(value), "entry")
+        got, then = "a dict", f"give each entry a column of its own, as '{column}.{inner}'"
+    elif isinstance(value, list | tuple | np.ndarray):
+        got, then = "a list", "give each entry a column of its own"
+    elif isinstance(value, str):
+        then = "make it a category of a Schema, or None where the number is not known"
+    return InvalidInput(f"context column {column!r} must be {wanted}; got {got}: {then}")
+
+
+def check_columns(known: tuple[str, ...], names: tuple[Any, ...]) -> None:
+    """Refuses names that are probably misspelt: a known column is absent, and a name that is not known resembles it.
+
+    >>> check_columns(("age", "city"), ("age", "citty"))
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInput: context has no column 'city', but 'citty'; did you mean city? Rename it, or give
+    'city' as None, too, where it is not known
+    """
+    refusal = _misspelt(known, names)
+    if refusal is not None:
+        raise InvalidInput(refusal)
+
+
+def shown(value: Any) -> str:
+    """The beginning of what was given, on one line."""
+    return f"a {type(value).__name__}" if hasattr(value, "columns") else " ".join(repr(value).split())[:60]
+
+
+def check_json(context: Any, depth: int = 0) -> None:
+    """Refuses numbers beyond 1e100, and nesting beyond 32.
+
+    >>> check_json({"hour": 1e300})
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInput: context must hold numbers between -1e+100 and 1e+100; got 1e+300
+    """
+    kind = type(context)
+    if kind is float or kind is int:
+        if not -_HUGE <= context <= _HUGE:
+            got = f"{context:.6g}" if kind is float else "a larger whole number"  # which may be too large to print
+            raise InvalidInput(f"context must hold numbers between {-_HUGE:g} and {_HUGE:g}; got {got}")
+    elif kind is list or kind is dict:
+        if depth >= _DEEPEST:
+            raise InvalidInput(f"context must be nested at most {_DEEPEST} deep; got more")
+        for inner in context if kind is list else context.values():
+            if type(inner) is not float or not -_HUGE <= inner <= _HUGE:
+                check_json(inner, depth + 1)
+
+
+@lru_cache(maxsize=1024)
+def _misspelt(known: tuple[str, ...], names: tuple[Any, ...]) -> str | None:
+    absent = [name for name in known if name not in names]
+    for name in names:
+        near = resembling(name, absent) if isinstance(name, str) and name not in known else None
+        if near is not None:
+            then = f"Rename it, or give {near!r} as None, too, where it is not known"
+            return f"context has no column {near!r}, but {name!r}; did you mean {near}? {then}"
+    return None
