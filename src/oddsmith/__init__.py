@@ -60,6 +60,7 @@ from oddsmith.policies import (
     GLMUCB,
     KLUCB,
     UCB1,
+    ArmExplanation,
     BetaThompsonSampling,
     Bounded,
     EpochGreedy,
@@ -99,6 +100,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AllExpertsRefuted",
+    "ArmExplanation",
     "AsyncClient",
     "BadFile",
     "BetaThompsonSampling",

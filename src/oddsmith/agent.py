@@ -12,6 +12,7 @@ import numpy as np
 
 from oddsmith import saving
 from oddsmith.arrays import Bools
+from oddsmith.contexts import length
 from oddsmith.decision import (
     Context,
     Decision,
@@ -26,10 +27,20 @@ from oddsmith.decision import (
 from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
 from oddsmith.experts.base import check_names
 from oddsmith.fingerprint import unversioned
-from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.counts import numbered_arms
+from oddsmith.policies.explanation import ArmExplanation, Explanation
+from oddsmith.policies.traits import explores, inside, reads_contexts
+from oddsmith.spelling import did_you_mean
 from oddsmith.uniforms import Uniforms
 
 __all__ = ["Agent"]
+
+_NO_SEED: Any = object()
+_VERBS = {  # what other libraries call it
+    **dict.fromkeys(("predict", "act", "choose", "select_arm", "recommend", "pull"), "decide or best"),
+    **dict.fromkeys(("fit", "partial_fit", "update", "observe", "reward"), "learn"),
+    **dict.fromkeys(("predict_proba", "predict_expectations", "score"), "explain"),
+}
 
 
 class Agent:
@@ -49,8 +60,12 @@ class Agent:
     {'optimist': 0.586, 'sceptic': 0.414}
     """
 
-    def __init__(self, policy: Policy, seed: int, arms: Any = None) -> None:
+    def __init__(self, policy: Policy, seed: int = _NO_SEED, arms: Any = None) -> None:
         check_policy(policy)
+        if seed is _NO_SEED:
+            raise InvalidInput(
+                "seed must be given: choose any whole number, seed=7 say, and write it down; every draw follows from it"
+            )
         self._uniforms = Uniforms(seed)
         known = getattr(policy, "arms", None)
         self.policy, self.seed = policy, int(seed)
@@ -62,13 +77,19 @@ class Agent:
         self._numbering, self._learning = threading.Lock(), threading.Lock()
         self._moves = bool(getattr(policy, "moves", False))
         self._reading: Any = self._learning if self._moves else nullcontext()
-        if not _explores(policy):
+        if not explores(policy):
             why = "gamma is 0" if hasattr(policy, "gamma") else f"{type(policy).__name__} is sure of its arm"
             message = f"{why}, so some odds will be 0 and this agent's log will not support off-policy evaluation"
             warnings.warn(message, NoExploration, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, {self._steps} decisions)"
+
+    def __getattr__(self, name: str) -> Any:
+        """Reached for what an agent does not have: says what may have been meant."""
+        verbs = [verb for verb in vars(Agent) if not verb.startswith("_")]
+        meant = f"did you mean {_VERBS[name]}? " if name in _VERBS else did_you_mean(name, verbs)
+        raise AttributeError(f"an Agent has no {name!r}; {meant}It has {', '.join(verbs)}", name=name, obj=self)
 
     @property
     def state(self) -> State:
@@ -102,7 +123,7 @@ class Agent:
 
         Each row gets the step, the uniform number and, from the same state, the odds that `decide` would give it.
         """
-        n = _length(contexts)
+        n = length(contexts)
         mask = None if eligible is None else self._mask(eligible, rows=n)
         with self._numbering:
             first = self._steps + 1
@@ -111,8 +132,8 @@ class Agent:
         uniforms = np.array([self._uniforms(step) for step in range(first, first + n)])
         with self._reading:
             odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
-        nobody = odds.advice is not None and bool(np.isnan(odds.advice).all())  # guarded experts that all failed
-        if odds.propensities.shape[:-1] != (n,) and not (odds.propensities.ndim == 1 and nobody):
+        alike = odds.propensities.ndim == 1 and (not reads_contexts(self.policy) or _all_failed(odds))
+        if odds.propensities.shape[:-1] != (n,) and not alike:
             shape = odds.propensities.shape
             raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
         decision = draw(odds, contexts, uniforms, eligible=mask, step=steps)
@@ -150,20 +171,33 @@ class Agent:
         names = np.array(self._names(odds.propensities.shape[-1]))
         return names[arm] if arm.ndim else str(names[arm])
 
-    def posterior(self) -> dict[str, float]:
-        """The probability that each expert is the one to follow, by name."""
-        inner: Any = self.policy
-        while hasattr(inner, "policy"):
-            inner = inner.policy
-        posterior = _verb(inner, "posterior")(self._state)
-        return dict(zip(inner.experts.names, posterior.tolist(), strict=True))
+    def posterior(self) -> dict[str, Any]:
+        """The probability that each expert is the one to follow, by name.
 
-    def explain(self, context: Context, *, eligible: Any = None) -> Explanation:
-        """Who votes for what in this context, with which weight, and the part of gamma."""
-        mask = None if eligible is None else self._mask(eligible)
-        explain = _verb(self.policy, "explain")
+        Of policies that count: that each arm is the best. Of linear ones, where that needs a context (see `explain`):
+        mean and standard deviation of each column's weight, by arm, or for "all arms" where these share a belief.
+        """
+        inner = inside(self.policy)
         with self._reading:
-            parts: Explanation = explain(self._state, context, eligible=mask, step=max(self._steps, 1))
+            if hasattr(inner, "coefficients"):
+                return self._coefficients(*inner.coefficients(self._state))
+            if hasattr(inner, "arm_posterior"):
+                shares = inner.arm_posterior(self._state)
+                names: Sequence[str] = numbered_arms(len(shares)) if self.arms is None else self._names(len(shares))
+            else:
+                then = "explain(context) says what it knows of each arm"
+                shares, names = _verb(inner, "posterior", then)(self._state), inner.experts.names
+        return dict(zip(names, shares.tolist(), strict=True))
+
+    def explain(self, context: Context, *, eligible: Any = None) -> Explanation | ArmExplanation:
+        """Why the odds are what they are in this context; print it for a table.
+
+        Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
+        """
+        mask = None if eligible is None else self._mask(eligible)
+        explain = _verb(self.policy, "explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
+        with self._reading:
+            parts: Explanation | ArmExplanation = explain(self._state, context, eligible=mask, step=max(self._steps, 1))
         return parts if self.arms is None else parts._replace(arms=self._names(len(parts.arms)))
 
     def save(self, path: str | Path) -> None:
@@ -185,6 +219,14 @@ class Agent:
             agent = cls(policy, meta["seed"], meta["arms"])
         agent._state, agent._steps = state, meta["steps"]
         return agent
+
+    def _coefficients(self, columns: Sequence[str], means: Any, sds: Any) -> dict[str, Any]:
+        """Means and standard deviations (G, d) by arm and column."""
+        n = len(means)
+        of: Sequence[str] = numbered_arms(n) if self.arms is None else self.arms
+        names = of if len(of) == n else ["all arms"]
+        rows = (zip(mean, sd, strict=True) for mean, sd in zip(means.tolist(), sds.tolist(), strict=True))
+        return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 
     def _check_arms(self, decision: Decision) -> None:
         """Refuses a decision whose arm has another name, or none, among this agent's arms."""
@@ -235,32 +277,13 @@ class Agent:
         return mask
 
 
-def _explores(policy: Any) -> bool:
-    """Whether every arm has odds, as far as a policy's gamma and floors tell."""
-    floors, inner = getattr(policy, "floors", None), getattr(policy, "policy", None)
-    if inner is not None:
-        return (floors is not None and bool(np.min(floors) > 0)) or _explores(inner)
-    positive = getattr(policy, "positive_odds", None)
-    if positive is not None:
-        return bool(positive)
-    gamma = getattr(policy, "gamma", None)
-    return not (gamma == 0.0 or getattr(gamma, "scale", None) == 0.0 or getattr(gamma, "cap", None) == 0.0)
+def _all_failed(odds: Odds) -> bool:
+    """Whether the odds are those of guarded experts that all failed, whatever the batch."""
+    return odds.advice is not None and bool(np.isnan(odds.advice).all())
 
 
-def _verb(policy: Any, name: str) -> Callable[..., Any]:
+def _verb(policy: Any, name: str, instead: str) -> Callable[..., Any]:
     verb = getattr(policy, name, None)
     if verb is None:
-        raise InvalidInput(f"policy must have {name}; {type(policy).__name__} has none")
+        raise InvalidInput(f"policy must have {name}; {type(policy).__name__} has none: {instead}")
     return verb  # type: ignore[no-any-return]
-
-
-def _length(contexts: Any) -> int:
-    try:
-        n = len(contexts)
-    except TypeError as error:
-        raise InvalidInput(f"contexts must be rows: an array, a list or a data frame; got {contexts!r:.60}") from error
-    if isinstance(contexts, str | dict):
-        raise InvalidInput(f"contexts must be rows: an array, a list or a data frame; got a {type(contexts).__name__}")
-    if n == 0:
-        raise InvalidInput("contexts must be at least one row; got none")
-    return n

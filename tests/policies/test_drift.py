@@ -146,6 +146,7 @@ def test_an_agent_with_a_window_explains_itself() -> None:
     assert list(posterior) == ["a", "b", "c"]
     assert sum(posterior.values()) == pytest.approx(1)
     explanation = agent.explain(context, eligible=["x", "y"])
+    assert isinstance(explanation, od.Explanation)
     np.testing.assert_allclose(explanation.posterior, list(posterior.values()))
     assert od.Windowed(plain(), 3).experts is BANK
     assert od.Windowed(plain(), 3).arms is None

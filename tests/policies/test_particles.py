@@ -170,7 +170,7 @@ class TestSentences:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"dim": 0}, "dim must be a whole number of at least 1; got 0"),
+            ({"dim": 0}, "dim must be a whole number of at least 1, or left out beside a schema; got 0"),
             ({"n_particles": 8}, "n_particles must be a whole number of at least 16; got 8"),
             ({"dim": 50, "n_particles": 100}, "n_particles must be a whole number of at least 200; got 100"),
             ({"memory": 0}, "memory must be a whole number of at least 1; got 0"),
@@ -194,7 +194,7 @@ class TestSentences:
             (np.zeros((3, 3)), r"context must have shape \(…, K, 2\), a row per arm; got \(3, 3\)"),
             (np.zeros(2), r"got \(2,\)"),
             (np.zeros((0, 2)), r"got \(0, 2\)"),
-            ("home page", "context must be numbers; got str"),
+            ("home page", "context must be numbers in an array; got 'home page'"),
             (np.full((3, 2), np.inf), "context must be finite"),
         ):
             with pytest.raises(od.InvalidInput, match=sentence):

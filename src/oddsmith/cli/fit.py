@@ -65,6 +65,8 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
         found = agent.posterior()
     except InvalidInput:
         return None
+    if not all(isinstance(weight, float) for weight in found.values()):
+        return None
     return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 

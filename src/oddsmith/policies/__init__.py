@@ -7,7 +7,7 @@ from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
-from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
@@ -35,6 +35,7 @@ from oddsmith.policies.ucb1 import UCB1
 from oddsmith.policies.windowed import Windowed, WindowState
 
 __all__ = [
+    "ArmExplanation",
     "BetaThompsonSampling",
     "Bounded",
     "EXP4",

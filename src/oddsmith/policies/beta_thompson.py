@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from oddsmith.arrays import Bools, number
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import explored
@@ -39,3 +41,13 @@ class BetaThompsonSampling(OverArms):
         self.check(eligible)
         best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, eligible)
         return Odds(explored(best, self.gamma, eligible))
+
+    def moments(self, state: CountState) -> tuple[Array, Array | None]:
+        """Mean and standard deviation of the Beta distributions (…, K)."""
+        n = state.pulls + self.wins + self.losses
+        mean = (state.sums + self.wins) / n
+        return mean, np.sqrt(mean * (1 - mean) / (n + 1))
+
+    def arm_posterior(self, state: CountState) -> Array:
+        """The probability (…, K) that each arm is the best, before gamma."""
+        return beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, None)

@@ -8,7 +8,7 @@ from oddsmith.arrays import Array, Bools, Real, finite
 from oddsmith.decision import Context, Decision, Odds, Policy, State, check_policy, fold
 from oddsmith.errors import Infeasible, InvalidInput
 from oddsmith.policies.base import complete
-from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.projection import project
 
 __all__ = ["Bounded"]
@@ -87,8 +87,8 @@ class Bounded:
 
     def explain(
         self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
-    ) -> Explanation:
+    ) -> Explanation | ArmExplanation:
         """The explanation of the policy inside, with the bounded odds."""
         inner: Any = self.policy
-        explanation: Explanation = inner.explain(state, context, eligible=eligible, step=step)
+        explanation: Explanation | ArmExplanation = inner.explain(state, context, eligible=eligible, step=step)
         return explanation._replace(propensities=self.odds(state, context, eligible=eligible, step=step).propensities)

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Decision
+from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import check_eligible
+from oddsmith.policies.explanation import ArmExplanation
 
-__all__ = ["CountState", "OverArms", "check_arms"]
+__all__ = ["CountState", "OverArms", "check_arms", "numbered_arms"]
 
 
 class CountState(NamedTuple):
@@ -24,6 +25,11 @@ def check_arms(n_arms: Any) -> None:
     """Refuses fewer than one arm."""
     if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
         raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
+
+
+def numbered_arms(n: int) -> tuple[str, ...]:
+    """Names for arms that have none."""
+    return tuple(str(arm) for arm in range(n))
 
 
 class OverArms:
@@ -54,6 +60,26 @@ class OverArms:
             )
         rewards = np.asarray(reward, dtype=np.float64)[..., None]
         return CountState(state.pulls + drawn, state.sums + np.where(drawn, rewards, 0.0), state.learnt + 1)
+
+    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """The odds of every arm."""
+        raise NotImplementedError
+
+    def bounds(self, state: CountState) -> Array | None:
+        """The upper confidence bounds (…, K) of optimistic policies."""
+        return None
+
+    def moments(self, state: CountState) -> tuple[Array, Array | None]:
+        """The mean reward of every arm (…, K), NaN where there was none, and its standard deviation, if believed."""
+        with np.errstate(invalid="ignore"):
+            return state.sums / state.pulls, None
+
+    def explain(
+        self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> ArmExplanation:
+        """What is known of every arm, whatever the context, and its odds."""
+        odds = self.odds(state, context, eligible=eligible, step=step).propensities
+        return ArmExplanation(numbered_arms(self.n_arms), "reward", *self.moments(state), self.bounds(state), odds)
 
     def check(self, eligible: Bools | None) -> None:
         """Refuses a mask that is not one of these arms."""

@@ -1,4 +1,4 @@
-"""Explanation: who votes for what, with which weight, and what is exploration."""
+"""Explanations of one decision's odds: by experts and their votes, or by what is believed of every arm."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 
-__all__ = ["Explanation"]
+__all__ = ["ArmExplanation", "Explanation"]
 
 
 class Explanation(NamedTuple):
@@ -38,10 +38,39 @@ class Explanation(NamedTuple):
             rows.append([f"… {len(self.names) - len(heaviest)} more", f"{rest:.4f}", ""] + [""] * len(self.arms))
         rows.append(["exploration", f"{self.uniform.sum():.4f}", "", *(f"{p:.4f}" for p in self.uniform)])
         rows.append(["odds", "", "", *(f"{p:.4f}" for p in self.propensities)])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return _table(rows)
 
     def _row(self, i: int) -> list[str]:
         favourites = [arm for arm, part in zip(self.arms, self.ballots[i], strict=True) if part > 0]
         said = ["" if np.isnan(p) else f"{p:.4f}" for p in self.predictions[i]]
         return [self.names[i], f"{self.posterior[i]:.4f}", " = ".join(favourites) or "asleep", *said]
+
+
+class ArmExplanation(NamedTuple):
+    """What a policy without experts believes of every arm (…, K), and the odds it makes of that; print it for a table.
+
+    `mean` and `sd` are of the reward, or of what `scale` says (log-odds, say); NaN where nothing is known. `upper` is
+    the bound that optimistic policies follow. Policies have no sd, or no bound, where it is None.
+    """
+
+    arms: Sequence[str]
+    scale: str
+    mean: Array
+    sd: Array | None
+    upper: Array | None
+    propensities: Array
+
+    def __str__(self) -> str:
+        """A row for each arm."""
+        if self.propensities.ndim != 1:
+            return f"ArmExplanation of shape {self.propensities.shape[:-1]} over {len(self.arms)} arms"
+        columns = {f"mean {self.scale}": self.mean, "sd": self.sd, "upper bound": self.upper, "odds": self.propensities}
+        known = {name: values for name, values in columns.items() if values is not None}
+        rows = [["arm", *known]]
+        rows += [[arm, *(f"{values[i]:.4f}" for values in known.values())] for i, arm in enumerate(self.arms)]
+        return _table(rows)
+
+
+def _table(rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
-from oddsmith.decision import Context, Decision
+from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import check_eligible
-from oddsmith.policies.counts import check_arms
+from oddsmith.policies.counts import check_arms, numbered_arms
+from oddsmith.policies.explanation import ArmExplanation
+from oddsmith.policies.features import checked_dim, feature_names, read_features
 
 __all__ = ["GaussianState", "OverFeatures", "View"]
 
@@ -45,22 +48,25 @@ class View(NamedTuple):
 
 
 class OverFeatures:
-    """Bodies that linear policies share: name it as base of a dataclass with `dim`, `n_arms`, `ridge`.
+    """Bodies that linear policies share: name it as base of a dataclass with `dim`, `n_arms`, `ridge`, `schema`.
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
-    one vector is shared and the context is a row of features for each arm, (…, K, d). `update` writes in place.
+    one vector is shared and the context is a row of features for each arm, (…, K, d). With a `schema`, which then says
+    `dim`, contexts are dicts, rows of data frames or frames (a row for each arm where a vector is shared): missing
+    numbers are 0, a missing category has no place, and a 1 comes last. `update` writes in place.
     Rank-one updates keep their digits while features² · rewards / ridge stays below some 1e10.
     """
 
     dim: int
     n_arms: int | None
     ridge: float
+    schema: Schema | None
     moves = True
+    scale = "reward"  # what θ·φ is a mean of
 
     def check_fields(self) -> None:
         """For `__post_init__`."""
-        if isinstance(self.dim, bool) or not isinstance(self.dim, int | np.integer) or self.dim < 1:
-            raise InvalidInput(f"dim must be a whole number of at least 1; got {self.dim!r}")
+        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
         if self.n_arms is not None:
             check_arms(self.n_arms)
         number("ridge", self.ridge, low=1e-12, high=1e100)
@@ -92,17 +98,41 @@ class OverFeatures:
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
-        try:
-            features = np.asarray(context, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"context must be numbers; got {type(context).__name__}") from error
+        if isinstance(context, np.ndarray) and self.schema is None and context.dtype == np.float64:
+            features = context
+        else:
+            features = read_features(context, self.schema)
         least = 1 if self.n_arms is not None else 2
         if features.ndim < least or features.shape[-1] != self.dim or 0 in features.shape[-least:]:
             shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
             raise InvalidInput(f"context must have shape {shape}; got {features.shape}")
         if not (np.abs(features) <= _LARGE).all():
-            raise InvalidInput(f"context must be finite numbers up to {_LARGE:g}; got others")
+            place = int(np.argwhere(~(np.abs(features) <= _LARGE))[0][-1])
+            then = "fill it in, or give a schema=Schema(…), which reads a missing number as 0"
+            raise InvalidInput(f"context must be finite numbers up to {_LARGE:g}; got others in column {place}: {then}")
         return features
+
+    def odds(self, state: Any, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """The odds of every arm in this context."""
+        raise NotImplementedError
+
+    def bounds(self, state: Any, context: Context, eligible: Bools | None = None) -> Array | None:
+        """The upper confidence bounds (…, K) of optimistic policies."""
+        return None
+
+    def explain(
+        self, state: Any, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> ArmExplanation:
+        """Mean and standard deviation of every arm's θ·φ in this context, and its odds."""
+        view = self.view(state, context, eligible)
+        odds = self.odds(state, context, eligible=eligible, step=step).propensities
+        upper, arms = self.bounds(state, context, eligible), numbered_arms(odds.shape[-1])
+        return ArmExplanation(arms, self.scale, view.means, np.sqrt(view.variances), upper, odds)
+
+    def coefficients(self, state: Any) -> tuple[tuple[str, ...], Array, Array]:
+        """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
+        variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
+        return feature_names(self.dim, self.schema), state.mean, np.sqrt(np.maximum(variances, 0.0))
 
     def drawn(self, state: GaussianState, decision: Decision) -> tuple[Any, Array, Array, Array]:
         """Where the drawn arm's belief is, its features φ (B, d), mean θ·φ (B,) and Σφ (B, d), flat over batch axes."""

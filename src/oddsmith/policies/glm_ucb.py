@@ -7,6 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, Odds
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import certain
 from oddsmith.policies.gaussian import GaussianState
 from oddsmith.policies.logistic import OverLogistic, sigmoid
@@ -26,11 +27,12 @@ class GLMUCB(OverLogistic):
     array([1., 0., 0.])
     """
 
-    dim: int
+    dim: int = 0
     n_arms: int | None = None
     alpha: float = 0.5
     ridge: float = 1.0
     eta: float = 1.0
+    schema: Schema | None = None
 
     positive_odds = False  # of arms it is not sure of
 

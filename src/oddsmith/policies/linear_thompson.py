@@ -6,6 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Real, number
 from oddsmith.decision import Decision
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.gaussian import GaussianState
 from oddsmith.policies.sampling import OverPosterior
 
@@ -28,7 +29,7 @@ class LinearThompsonSampling(OverPosterior):
     array([0.5, 0.5])
     """
 
-    dim: int
+    dim: int = 0
     n_arms: int | None = None
     width: float = 1.0
     ridge: float = 1.0
@@ -37,6 +38,7 @@ class LinearThompsonSampling(OverPosterior):
     optimist: bool = False
     directions: int = 1024
     seed: int = 0
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         self.check_sampling()

@@ -7,6 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import certain
 from oddsmith.policies.gaussian import GaussianState, OverFeatures
 
@@ -24,10 +25,11 @@ class LinUCB(OverFeatures):
     array([1., 0., 0.])
     """
 
-    dim: int
+    dim: int = 0
     n_arms: int | None = None
     alpha: float = 1.0
     ridge: float = 1.0
+    schema: Schema | None = None
 
     positive_odds = False  # of arms it is not sure of
 

@@ -49,6 +49,7 @@ class OverLogistic(OverFeatures):
     """The belief N(mean, covariance) after each reward: its mode, and the curvature added to the precision."""
 
     eta: float
+    scale = "log-odds"
 
     def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
         """Laplace for one reward: the exact mode given the belief so far, then the curvature there (rank one)."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oddsmith.arrays import number
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.logistic import OverLogistic
 from oddsmith.policies.sampling import OverPosterior
 
@@ -24,7 +25,7 @@ class LogisticThompsonSampling(OverPosterior, OverLogistic):
     array([0.5, 0.5])
     """
 
-    dim: int
+    dim: int = 0
     n_arms: int | None = None
     width: float = 1.0
     ridge: float = 1.0
@@ -33,6 +34,7 @@ class LogisticThompsonSampling(OverPosterior, OverLogistic):
     optimist: bool = False
     directions: int = 1024
     seed: int = 0
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         self.check_sampling()

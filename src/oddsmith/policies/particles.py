@@ -9,8 +9,12 @@ from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Ints, Real, number
 from oddsmith.decision import Context, Decision, Odds, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
+from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import check_eligible
+from oddsmith.policies.counts import numbered_arms
+from oddsmith.policies.explanation import ArmExplanation
 from oddsmith.policies.families import Family
+from oddsmith.policies.features import checked_dim, feature_names, read_features
 from oddsmith.policies.langevin import Target, sweep
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
@@ -51,6 +55,7 @@ class ParticleThompsonSampling:
     an arm's features means no opinion on it: no vote, and nothing is learnt from its reward. After `memory` events a
     Gaussian with the particles' moments takes their place, which each time adds an error of order 1/√M. All random
     numbers come from (seed, rewards learnt): a fold gives the same state to the last bit, and order is part of it.
+    With a `schema`, which then says `dim`, the context is a list of K dicts, or a data frame with a row for each arm.
 
     >>> from oddsmith.policies.families import LogisticFamily
     >>> policy = ParticleThompsonSampling(LogisticFamily(), 2, n_particles=64, gamma=0.1)
@@ -59,7 +64,7 @@ class ParticleThompsonSampling:
     """
 
     family: Family
-    dim: int
+    dim: int = 0
     _: KW_ONLY
     n_particles: int = 256
     eta: float = 0.5
@@ -68,12 +73,14 @@ class ParticleThompsonSampling:
     memory: int = 512
     moves_per_resampling: int = 3
     seed: int = 0
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         verbs = ("predict", "loss", "gradient", "total")
         if isinstance(self.family, type) or not all(callable(getattr(self.family, verb, None)) for verb in verbs):
             raise InvalidInput(f"family must have {', '.join(verbs)} (name Family as base); got {self.family!r:.60}")
-        least = {"dim": 1, "memory": 1, "moves_per_resampling": 1, "seed": 0}
+        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
+        least = {"memory": 1, "moves_per_resampling": 1, "seed": 0}
         for what, low in least.items():
             _check_whole(what, getattr(self, what), low)
         _check_whole("n_particles", self.n_particles, max(16, 4 * self.dim))
@@ -126,6 +133,23 @@ class ParticleThompsonSampling:
         renewed = self._renewed(learnt, losses, log_weights, worn)
         return self._forgotten(renewed) if full else renewed
 
+    def explain(
+        self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> ArmExplanation:
+        """Mean and standard deviation of the particles' predictions for every arm, and its odds."""
+        odds = self.odds(state, context, eligible=eligible, step=step).propensities
+        predictions = self.family.predict(state.particles, self._features(context))
+        share = weights.posterior(state.log_weights)
+        mean = np.vecmat(share, predictions)
+        sd = np.sqrt(np.vecmat(share, (predictions - mean[..., None, :]) ** 2))
+        return ArmExplanation(numbered_arms(odds.shape[-1]), "reward", mean, sd, None, odds)
+
+    def coefficients(self, state: ParticleState) -> tuple[tuple[str, ...], Array, Array]:
+        """The names of the d features, and mean and standard deviation (…, 1, d) of their weights."""
+        mean, covariance = self.moments(state)
+        sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+        return feature_names(self.dim, self.schema), mean[..., None, :], sd[..., None, :]
+
     def moments(self, state: ParticleState) -> tuple[Array, Array]:
         """Mean (…, d) and covariance (…, d, d) of the weighted particles."""
         share = weights.posterior(state.log_weights)
@@ -135,10 +159,7 @@ class ParticleThompsonSampling:
 
     def _features(self, context: Context) -> Array:
         """The context as float64 (…, K, dim)."""
-        try:
-            features = np.asarray(context, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"context must be numbers; got {type(context).__name__}: {error}") from error
+        features = read_features(context, self.schema)
         if features.ndim < 2 or features.shape[-1] != self.dim or features.shape[-2] == 0:
             raise InvalidInput(f"context must have shape (…, K, {self.dim}), a row per arm; got {features.shape}")
         if np.isinf(features).any():

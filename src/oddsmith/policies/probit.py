@@ -8,6 +8,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
+from oddsmith.experts.schema import Schema
+from oddsmith.policies.features import feature_names
 from oddsmith.policies.gaussian import View
 from oddsmith.policies.sampling import OverPosterior
 
@@ -37,15 +39,17 @@ class ProbitThompsonSampling(OverPosterior):
     array([0.5, 0.5])
     """
 
-    dim: int
+    dim: int = 0
     n_arms: int | None = None
     noise: float = 1.0
     ridge: float = 1.0
     gamma: float | None = None
     directions: int = 1024
     seed: int = 0
+    schema: Schema | None = None
 
     width, optimist = 1.0, False  # plain posterior sampling
+    scale = "probit score"
 
     def __post_init__(self) -> None:
         self.check_sampling()
@@ -65,6 +69,10 @@ class ProbitThompsonSampling(OverPosterior):
             return View(features, means, features * state.variance[..., 0, None, :])
         features = features[..., None, :]
         return View(features, (state.mean * features).sum(axis=-1), features * state.variance)
+
+    def coefficients(self, state: ProbitState) -> tuple[tuple[str, ...], Array, Array]:
+        """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
+        return feature_names(self.dim, self.schema), state.mean, np.sqrt(state.variance)
 
     def update(self, state: ProbitState, decision: Decision, reward: Real) -> ProbitState:
         """Message passing for one reward, in place."""
