@@ -101,7 +101,7 @@ def test_the_answer_comes_first_then_the_picture_then_the_table(log: od.Log, tmp
     assert next(iter(found)) == "verdict"
     assert found["verdict"][0].startswith("news.toml, the highest of 2, earns ")
     assert printed.startswith("\n".join(found["verdict"]))
-    places = [printed.index(part) for part in ("0 is the logger", "difference ", "target ", "the log is exact")]
+    places = [printed.index(part) for part in ("0 is the logger", "\ndifference ", "\ntarget ", "the log is exact")]
     assert places == sorted(places)
     page = (tmp_path / "report" / "index.html").read_text()
     parts = (f"</h1><p>{found['verdict'][0]}</p>", "<figure>", "<table>", "<h2>Details</h2>", "the log is exact")
@@ -161,8 +161,32 @@ def test_refusals_have_their_own_code_and_can_be_overruled(log: od.Log, capsys: 
     assert main(command) == 3  # a reward model alone is no answer
     printed = capsys.readouterr().out
     assert "refused by rule ess: 60 rows are worth" in printed
-    found = asked(capsys, *command, "--overrule", "ess", "share", "skew", "weight")
+    found = asked(capsys, *command, "--overrule", "ess", "share", "weight")
     assert "ess" in found["targets"]["arm:tech"]["ips"]["overruled"]
+
+
+def test_a_csv_with_empty_numbers_is_evaluated(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    lines = ["arm,reward,propensity,age,city"]
+    for i in range(400):
+        arm, age = rng.integers(2), "" if i % 7 == 0 else rng.integers(18, 80)
+        lines.append(f"{arm},{int(rng.random() < 0.3)},0.5,{age},{'' if i % 11 == 0 else 'Oslo'}")
+    Path("gaps.csv").write_text("\n".join(lines) + "\n")
+    found = asked(capsys, "evaluate", "gaps.csv", "--target=uniform", "--columns", "context=age,city")
+    assert {"ips", "dr", "dm"} <= {name for name, one in found["targets"]["uniform"].items() if not one["refused"]}
+
+
+@pytest.mark.parametrize("rows", [2, 3, 9])
+def test_a_log_of_a_few_rows_gets_one_sentence(rows: int, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("arm,reward,propensity,age\n" + "".join(f"{i % 2},1,0.5,3\n" for i in range(rows)))
+    assert main(["evaluate", "few.csv", "--target", "uniform", "--columns", "context=age"]) == 3
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"No answer for uniform: {rows} rows are worth {rows}.0 rows of the target's own; allowed")
+    assert "Next: log about" in first
+    assert main(["evaluate", "few.csv", "--target", "uniform", "--columns", "context=age", "--model", "linear"]) == 2
+    assert f"at least 10 rows with rewards, 2 for each fold; got {rows}: do without one" in capsys.readouterr().err
 
 
 def test_a_log_without_propensities_is_told_what_can_be_done(log: od.Log, capsys: Any) -> None:

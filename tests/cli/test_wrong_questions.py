@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "an arm that is none": ([*EVALUATE, "arm:art"], "one of the log's arms, sports, politics, tech; got 'art'"),
     "the same target twice": ([*EVALUATE, "uniform", "--target", "uniform"], "targets must differ"),
     "a level of 95": ([*EVALUATE, "uniform", "--level", "95"], "level must be in (0, 1); got 95"),
-    "an unknown interval": ([*EVALUATE, "uniform", "--interval", "exact"], "interval must be one of normal, bootstrap"),
+    "an unknown interval": ([*EVALUATE, "uniform", "--interval", "exact"], "interval must be one of beta, normal"),
     "an unknown rule": ([*EVALUATE, "uniform", "--overrule", "all"], "overrule must name rules of overlap, ess"),
     "an unknown model": ([*EVALUATE, "uniform", "--model", "forest"], "model must be one of auto, linear, trees, none"),
     "an unknown baseline": ([*EVALUATE, "uniform", "--baseline", "today"], "baseline must be one of logged, uniform"),

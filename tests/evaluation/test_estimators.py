@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.known_values import SETTINGS, Setting
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import oddsmith as od
 from oddsmith import evaluation as ev
+from oddsmith.evaluation.reward_models import _complete
 
 Log: Any = od.Log  # which takes lists, too
 LOG = Log(
@@ -27,6 +29,7 @@ def test_every_estimator_by_hand() -> None:
     np.testing.assert_allclose(ev.clipped_ips(LOG, TARGET, 2).values, [0.4, 0, 2])
     base = np.array([0.18, 0.32, 0.7])
     np.testing.assert_allclose(ev.dm(LOG, TARGET, MODEL).values, base)
+    assert not ev.dm(LOG, TARGET, MODEL).unbiased
     np.testing.assert_allclose(ev.dr(LOG, TARGET, MODEL).values, base + np.array([0.2, -1.2, 3]))
     np.testing.assert_allclose(ev.switch_dr(LOG, TARGET, MODEL, 3).values, base + np.array([0.2, -1.2, 0]))
     shrunk = np.array([0.4, 3, 10]) * 4 / (np.array([0.16, 9, 100]) + 4)
@@ -154,6 +157,35 @@ def test_cross_fitting_takes_dicts_classifiers_and_rows_without_reward() -> None
     assert ev.cross_fit(Log(arm=[0, 1] * 5, reward=[1, 0] * 5), LinearRegression(), n_arms=3).shape == (10, 3)
 
 
+TREES = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=4)
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), LogisticRegression(), TREES])
+def test_reward_models_take_missing_numbers(model: Any) -> None:
+    """The reward is 1 where the age is missing: the model can see it, whether it takes NaN by itself or not."""
+    age = np.arange(120.0) % 50
+    age[::3] = np.nan
+    reward = np.isnan(age).astype(float)
+    frames: list[Any] = [age[:, None], [{"age": None if one != one else one, "city": "Oslo"} for one in age.tolist()]]
+    for context in frames:
+        for per_arm in (False, True):
+            found = ev.cross_fit(Log(arm=[0, 1] * 60, reward=reward, context=context), model, per_arm=per_arm)
+            assert found[::3].min() > 0.7
+            assert found[1::3].max() < 0.3
+    nothing = Log(arm=[0, 1] * 60, reward=reward, context=np.full((120, 2), np.nan))
+    assert np.isfinite(ev.cross_fit(nothing, model)).all()
+    assert _complete(np.array([[1.0, np.nan], [3.0, 4.0]])).tolist() == [[1, 4, 1], [3, 4, 0]]
+    whole = np.ones((3, 2))
+    assert _complete(whole) is whole
+
+
+class Stubborn(LinearRegression):  # type: ignore[misc]
+    """A model that refuses to be fitted, over two lines."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        raise ValueError("no rows like these,\nplease")
+
+
 NOT_A_LOG: Any = [1]
 WITHOUT = Log(arm=[0, 1], reward=[1, 0])
 WRONG: dict[str, tuple[Any, str]] = {
@@ -167,9 +199,20 @@ WRONG: dict[str, tuple[Any, str]] = {
     "shape": (lambda: ev.dm(LOG, TARGET, MODEL[:, :1]), r"shape \(4, 2\); got \(4, 1\)"),
     "threshold": (lambda: ev.clipped_ips(LOG, TARGET, -1), "threshold must be in"),
     "no match": (lambda: ev.snips(LOG[:1], [[0.0, 1.0]]), "all weights are 0"),
-    "folds": (lambda: ev.cross_fit(LOG, LinearRegression(), folds=9), "from 2 to the log's 4 rows"),
+    "folds": (
+        lambda: ev.cross_fit(LOG, LinearRegression(), folds=1),
+        "folds must be a whole number of at least 2; got 1",
+    ),
+    "few rows": (
+        lambda: ev.cross_fit(LOG, LinearRegression(), folds=2),
+        "needs at least 4 rows with rewards, .* got 3",
+    ),
+    "model": (
+        lambda: ev.cross_fit(Log(arm=[0, 1] * 9, reward=[1, 0] * 9), Stubborn()),
+        "the reward model must fit .* rows of the log; ValueError: no rows like these, please",
+    ),
     "classes": (
-        lambda: ev.cross_fit(Log(arm=[0] * 9, reward=[0.5] * 9), LogisticRegression()),
+        lambda: ev.cross_fit(Log(arm=[0] * 10, reward=[0.5] * 10), LogisticRegression()),
         "a classifier needs rewards that are 0 or 1",
     ),
     "an arm": (lambda: ev.arm_target(LOG, 2), "from 0 to 1; got 2"),

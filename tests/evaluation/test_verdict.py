@@ -44,13 +44,13 @@ def saying(found: Assessment, *spans: tuple[float, float, float]) -> Assessment:
 
 def test_better() -> None:
     found = saying(assessed("b"), (0.0284, 0.018, 0.038))
-    expected = "b earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % normal interval, snips)."
+    expected = "b earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % beta interval, snips)."
     assert verdict(found).sentences == (expected,)
 
 
 def test_worse_is_less_with_the_ends_turned_round() -> None:
     found = saying(assessed("a", level=0.9), (-0.0284, -0.038, -0.018))
-    expected = "a earns 0.028 less per decision than the logger, [0.018, 0.038] (90 % normal interval, snips)."
+    expected = "a earns 0.028 less per decision than the logger, [0.018, 0.038] (90 % beta interval, snips)."
     assert str(verdict(found)) == expected
 
 
@@ -104,7 +104,7 @@ def test_several_targets_the_highest_first_the_refused_last() -> None:
     assert said[0].startswith(
         "b, the highest of 3, earns 0.100 more per decision than the logger, [0.050, 0.150] (95 %"
     )
-    assert "normal intervals for all 3 together, snips)" in said[0]
+    assert "beta intervals for all 3 together, snips)" in said[0]
     assert said[1].startswith("No difference is shown between c and the logger")
     assert said[2].startswith("a earns 0.20 less per decision")
     assert said[3] == "No answer for lost: there is no overlap."
@@ -175,7 +175,7 @@ def test_a_difference_that_is_refused_leaves_the_value_and_says_why() -> None:
 
 
 def test_what_was_overruled_and_what_was_not_served_as_logged_are_said() -> None:
-    found = assessed("b", log=log(60), overrule=["ess", "share", "skew", "weight"])
+    found = assessed("b", log=log(60), overrule=["ess", "share", "weight"])
     assert "overruled)" in str(verdict(found))
     assert isinstance(found.served, ServedReport)
     caught = replace(found, served=found.served._replace(caught=True))

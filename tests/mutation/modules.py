@@ -15,8 +15,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
     "theory/bounds": ("tests/theory/test_vectors.py", "tests/theory/test_bounds.py", "tests/theory/test_errata.py"),
     "evaluation/estimators": ("tests/evaluation/test_estimators.py",),
-    "evaluation/intervals": ("tests/evaluation/test_intervals.py",),
-    "evaluation/diagnostics": ("tests/evaluation/test_estimators.py", "tests/evaluation/test_intervals.py"),
+    "evaluation/intervals": (
+        "tests/evaluation/test_intervals.py",
+        "tests/evaluation/test_anytime.py",
+        "tests/evaluation/test_refusals.py",
+    ),
+    "evaluation/diagnostics": ("tests/evaluation/test_refusals.py", "tests/evaluation/test_intervals.py"),
     "storage/accounts": ("tests/storage/test_accounts.py",),
     "storage/folding": ("tests/storage/test_contract.py", "tests/storage/test_any_order.py"),
 }

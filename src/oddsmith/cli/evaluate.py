@@ -16,6 +16,7 @@ from oddsmith.policy_file import PolicyFile, read_policy
 __all__ = ["add_commands"]
 
 _MODELS = ("auto", "linear", "trees", "none")
+_INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
 
 
@@ -32,7 +33,7 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
     one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
-    one.add_argument("--interval", default="normal", help="normal (default), bootstrap, bernstein or anytime")
+    one.add_argument("--interval", default="beta", help=_INTERVALS)
     one.add_argument("--level", type=float, default=0.95, help="of the intervals (default 0.95)")
     one.add_argument(
         "--floor", type=float, help="the least odds the logger can give; bernstein and anytime may need it"
@@ -146,6 +147,8 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     if asked.model not in _MODELS:
         raise InvalidInput(f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}")
     if asked.model == "none":
+        return None
+    if asked.model == "auto" and (~np.isnan(question.log.reward)).sum() < 10:  # 2 for each fold
         return None
     from oddsmith.evaluation import cross_fit
 

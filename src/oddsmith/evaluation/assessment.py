@@ -63,7 +63,7 @@ def assess(
     predictions: Array | None = None,
     baseline: str = LOGGED,
     level: float = 0.95,
-    interval: str = "normal",
+    interval: str = "beta",
     floor: float | None = None,
     seed: int = 0,
     overrule: Iterable[str] = (),
@@ -76,7 +76,7 @@ def assess(
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> found = assess(log, {"mostly 0": [0.9, 0.1]})
     >>> print(found.answers["mostly 0"]["ips"], found.differences["ips"]["mostly 0"], sep="; ")
-    ips: 0.925 in [0.8389, 1] (0.95 normal); mostly 0 - logged: 0.3 in [0.2454, 0.3546] (0.95 normal)
+    ips: 0.925 in [0.8369, 1] (0.95 beta); mostly 0 - logged: 0.3 in [0.2419, 0.3548] (0.95 beta)
     """
     settings: Any = {"level": level, "interval": interval, "floor": floor, "seed": seed}
     settings["overrule"] = check_rules(overrule)

@@ -23,7 +23,7 @@ def compare(
     *,
     baseline: str | None = None,
     level: float = 0.95,
-    interval: str = "normal",
+    interval: str = "beta",
     floor: float | None = None,
     seed: int = 0,
     overrule: Iterable[str] = (),
@@ -38,7 +38,7 @@ def compare(
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> found = compare({"today": logged(log), "new": ips(log, [0.9, 0.1])})
     >>> print(found.differences["new"])
-    new - today: 0.3 in [0.2454, 0.3546] (0.95 normal)
+    new - today: 0.3 in [0.2419, 0.3548] (0.95 beta)
     """
     if len(terms) < 2:
         raise InvalidInput(f"a comparison needs at least 2 targets; got {len(terms)}")

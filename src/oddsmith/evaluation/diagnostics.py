@@ -1,8 +1,13 @@
-"""Diagnostics: what stands beside each number, and the rules below which it is refused unless overruled by name."""
+"""Diagnostics: what stands beside each number, and the rules below which it is refused unless overruled by name.
+
+No rule reads a reward, only weights and logged odds; where the odds of all arms are logged, effective rows and share
+are what these expect, whatever was drawn. An interval that answered only where the draw was lucky would not cover.
+"""
 
 from collections.abc import Iterable
 from math import sqrt
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -10,36 +15,45 @@ from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import log_wealth
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["Diagnostics", "RULES", "broken", "check_rules", "diagnose"]
+__all__ = ["Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
 
-MISSING, ESS, SHARE, OFF, ERRORS, SKEW, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 0.2, 1000.0
-RULES = ("overlap", "ess", "share", "weight", "skew")
+MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
+RULES = ("overlap", "ess", "share", "weight")
 """Names of the rules, as `overrule` takes them."""
-_ASYMPTOTIC = ("normal", "bootstrap")
+_ASYMPTOTIC = ("beta", "normal", "bootstrap")
+_DIAGNOSED: "WeakKeyDictionary[Terms, Diagnostics]" = WeakKeyDictionary()  # terms do not change, and are asked often
 
 
 class Diagnostics(NamedTuple):
     """How far a log of `n` rows can carry a target.
 
-    `ess` is the effective sample size (Σw)²/Σw², or T / mean E[w² | x] by the logged odds if that is less: it knows of
-    weights that have not been drawn yet. `largest_share` of all weight is on one row; `missing` is the target's mean
-    mass on arms that the logger could not draw. The weights average to `mean_weight` ± `weight_error`, which is
-    1 - `missing` if the propensities are right; `inflation` is an e-value against a mean of at most 1 (`betting`).
-    `skew` is the terms' skewness over √T: the error of the normal approximation, 1 if they do not vary at all.
+    `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms are logged, else (Σw)²/Σw².
+    `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
+    heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw; `unseen` its mass on
+    arms that no row drew, where the other arms' odds are not logged. The weights average to `mean_weight` ±
+    `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value against a mean of at
+    most 1 (`betting`).
     """
 
     n: int
     ess: float
     largest_share: float
     missing: float
+    unseen: float
     mean_weight: float
     weight_error: float
     inflation: float
-    skew: float
 
 
 def diagnose(terms: Terms) -> Diagnostics:
-    """The diagnostics of terms; of a difference, the worse of its two sides, with the skewness of the difference."""
+    """The diagnostics of terms; of a difference, the worse of its two sides."""
+    found = _DIAGNOSED.get(terms)
+    if found is None:
+        found = _DIAGNOSED[terms] = _diagnosed(terms)
+    return found
+
+
+def _diagnosed(terms: Terms) -> Diagnostics:
     if terms.parts is not None:
         a, b = (diagnose(part) for part in terms.parts)
         far = max(a, b, key=lambda d: abs(d.mean_weight - 1 + d.missing))
@@ -48,38 +62,38 @@ def diagnose(terms: Terms) -> Diagnostics:
             min(a.ess, b.ess),
             max(a.largest_share, b.largest_share),
             max(a.missing, b.missing),
+            max(a.unseen, b.unseen),
             far.mean_weight,
             far.weight_error,
             max(a.inflation, b.inflation),
-            _skew(terms),
         )
-    n, missing = len(terms), float(terms.missing.mean())
-    w = terms.weights
+    n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
     if w is None:
-        return Diagnostics(n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0, _skew(terms))
-    total, squares = float(w.sum()), float((w**2).sum())
-    ess = total**2 / squares if squares > 0 else 0.0
-    if terms.expected_squares is not None:
-        ess = min(ess, n / max(float(terms.expected_squares.mean()), 1e-300))
+        return Diagnostics(n, float(n), 1.0 / n, missing, terms.unseen, 1.0 - missing, 0.0, 1.0)
+    total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
     share = float(w.max()) / total if total > 0 else 1.0
+    ess = total**2 / (n * squares) if squares > 0 else 0.0
+    if terms.expected_squares is not None and terms.heaviest is not None:
+        squares = max(float(terms.expected_squares.mean()), 1e-300)
+        ess, share, spread = n / squares, terms.heaviest / n, sqrt(max(0.0, squares - (1.0 - missing) ** 2))
     inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
-    return Diagnostics(n, ess, share, missing, float(w.mean()), float(w.std()) / sqrt(n), inflation, _skew(terms))
+    weight = float(w.mean()), spread / sqrt(n)
+    return Diagnostics(n, ess, share, missing, terms.unseen, *weight, inflation)
 
 
-def broken(found: Diagnostics, interval: str, *, one_sided: bool = False) -> dict[str, str]:
+def broken(found: Diagnostics, interval: str) -> dict[str, str]:
     """The rules that matter for this kind of interval and are broken, each with a sentence.
 
-    Normal and bootstrap intervals need all rules; Bernstein and anytime ones hold for any tail, and need only that the
-    logger could draw what the target draws and that the propensities are right. With `one_sided` bets (of `ips`) even
-    missing mass is covered: it is between reward 0 and 1.
+    Every interval needs that the logger could draw what the target draws. Beta, normal and bootstrap intervals also
+    need enough rows, none of which has much of the weight. Bernstein and anytime intervals hold for any tail, and need
+    only that the propensities are right.
     """
     asymptotic = interval in _ASYMPTOTIC
     sentences: dict[str, str | None] = {
-        "overlap": None if one_sided and not asymptotic else _overlap(found),
+        "overlap": _overlap(found) or (_undrawn(found) if asymptotic else None),
         "ess": _ess(found) if asymptotic else None,
         "share": _share(found) if asymptotic else None,
         "weight": _weight(found) if asymptotic else _inflation(found),
-        "skew": _skewed(found) if asymptotic else None,
     }
     return {name: sentence for name, sentence in sentences.items() if sentence is not None}
 
@@ -93,18 +107,20 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _skew(terms: Terms) -> float:
-    centred = terms.values - terms.values.mean()
-    spread = float(np.sqrt((centred**2).mean()))
-    if spread <= 1e-12 * max(1.0, float(np.abs(terms.values).max())):
-        return 1.0
-    return abs(float(((centred / spread) ** 3).mean())) / sqrt(len(terms))
-
-
 def _overlap(found: Diagnostics) -> str | None:
     if found.missing <= MISSING:
         return None
     return f"{found.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
+
+
+def _undrawn(found: Diagnostics) -> str | None:
+    """Mass on arms that no row drew is only a fault where the weights of the others do not make up for it."""
+    if found.unseen <= MISSING or found.mean_weight >= 1 - found.missing - found.unseen / 2:
+        return None
+    return (
+        f"{found.unseen:.2%} of the target's mass is on arms that no row drew, and the mean weight is "
+        f"{found.mean_weight:.3g}: their weight is missing"
+    )
 
 
 def _ess(found: Diagnostics) -> str | None:
@@ -136,11 +152,3 @@ def _inflation(found: Diagnostics) -> str | None:
         f"the mean weight is above 1 (e-value {found.inflation:.2g}, allowed below {EVIDENCE:g}), so the propensities "
         "are too small"
     )
-
-
-def _skewed(found: Diagnostics) -> str | None:
-    if found.skew <= SKEW:
-        return None
-    if found.skew == 1:
-        return "the terms do not vary, which says nothing about how far off their mean may be"
-    return f"the terms' skewness is {found.skew:.2f} √T, so they are not yet normal; allowed at most {SKEW:g} √T"

@@ -2,7 +2,7 @@
 
 With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, q(π) = Σ_a π(a) q(a):
 
-    ips          w r                            unbiased where the logger could draw what the target draws
+    ips          w r                            unbiased if the logger can draw whatever the target draws
     snips        Σ w r / Σ w                    nearly unbiased, does not care for the scale of w
     clipped_ips  min(w, M) r                    low
     dm           q(π)                           as good as the model
@@ -13,14 +13,16 @@ With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards
 Rows without a reward are left out: whether it is missing must not depend on what it would have been.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.rows import Rows, rows_of
-from oddsmith.evaluation.terms import Bets, Terms
+from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
 from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
 from oddsmith.logs.table import Log
 
@@ -37,7 +39,8 @@ def ips(log: Log, target: object) -> Terms:
     rows = rows_of(log, target)
     weights = rows.weights()
     values = weights * rows.reward
-    return _terms("ips", rows, values, weights=weights, bets=Bets(values, weights - values, 0.0, 1.0))
+    bets = Bets(values, weights - values, 0.0, 1.0)
+    return _terms("ips", rows, values, weights=weights, bets=bets, extremes=partial(_extremes, rows, _as_it_is))
 
 
 def snips(log: Log, target: object) -> Terms:
@@ -52,7 +55,10 @@ def snips(log: Log, target: object) -> Terms:
     if mean == 0:
         raise InvalidInput("snips needs a row whose arm the target would draw; got none: all weights are 0")
     value = float(weights @ rows.reward / weights.sum())
-    return _terms("snips", rows, value + weights * (rows.reward - value) / mean, weights=weights, ratio=True)
+    values = value + weights * (rows.reward - value) / mean
+    constant = np.full(len(weights), value), np.full(rows.target.shape, value)
+    extremes = partial(_extremes, rows, lambda w: w / mean, *constant)
+    return _terms("snips", rows, values, weights=weights, ratio=True, extremes=extremes)
 
 
 def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
@@ -77,9 +83,10 @@ def dr(log: Log, target: object, predictions: object) -> Terms:
     Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it.
     """
     rows = rows_of(log, target)
-    base, residual = _modelled(rows, predictions)
-    weights = rows.weights()
-    return _terms("dr", rows, base + weights * residual, weights=weights, modelled=True)
+    weights, predicted = rows.weights(), _predictions(rows, predictions)
+    base, residual = _modelled(rows, predicted)
+    extremes = partial(_extremes, rows, _as_it_is, base, predicted)
+    return _terms("dr", rows, base + weights * residual, weights=weights, modelled=True, extremes=extremes)
 
 
 def switch_dr(log: Log, target: object, predictions: object, tau: float | None = None) -> Terms:
@@ -110,22 +117,42 @@ def _shrunk(
 ) -> Terms:
     """Terms base + shrunk weight × residual; without predictions the base is 0 and the residual is the reward."""
     weights, modelled = rows.weights(), predictions is not None
-    base, residual = np.zeros(len(rows.arm)), rows.reward
+    base, residual, predicted = np.zeros(len(rows.arm)), rows.reward, None
     if modelled:
-        base, residual = _modelled(rows, predictions)
+        predicted = _predictions(rows, predictions)
+        base, residual = _modelled(rows, predicted)
     if setting is not None and setting != np.inf:
         number(shrinkage.symbol, setting, low=0, high=np.inf)
     found = chosen(shrinkage, rows, base, residual) if setting is None else setting
     values = base + shrinkage.shrink(weights, found) * residual
     reach = np.inf if setting is None else shrinkage.reach(setting)
+    extremes = partial(_extremes, rows, lambda w: shrinkage.shrink(w, found), base if modelled else None, predicted)
     make = partial(_terms, name, rows, values, weights=weights, modelled=modelled, tuned=setting is None)
-    return make(setting=found, unbiased=setting == np.inf, reach=reach)
+    return make(setting=found, unbiased=setting == np.inf, reach=reach, extremes=extremes)
 
 
-def _modelled(rows: Rows, predictions: object) -> tuple[Array, Array]:
+def _modelled(rows: Rows, predicted: Array) -> tuple[Array, Array]:
     """q(π) and r - q(a), both (T,)."""
-    predicted = _predictions(rows, predictions)
     return (rows.target * predicted).sum(axis=1), rows.reward - rows.drawn(predicted)
+
+
+def _as_it_is(weights: Array) -> Array:
+    return weights
+
+
+def _extremes(
+    rows: Rows, shrink: Callable[[Array], Array], base: Array | None = None, predicted: Array | None = None
+) -> Extremes:
+    """base + ŵ (r - q) for rewards 1 and 0: of all arms where their odds are logged, else of the drawn ones."""
+    ratios, odds = rows.ratios(), rows.propensities
+    if ratios is None or odds is None:
+        shrunk, odds = shrink(rows.weights()), np.ones(len(rows.arm))
+        q = np.zeros(len(rows.arm)) if predicted is None else rows.drawn(predicted)
+        start = np.zeros(len(rows.arm)) if base is None else base
+    else:
+        shrunk, q = shrink(ratios), np.zeros_like(ratios) if predicted is None else predicted
+        start = np.zeros((len(rows.arm), 1)) if base is None else base[:, None]
+    return Extremes(start + shrunk * (1.0 - q), start - shrunk * q, odds)
 
 
 def _predictions(rows: Rows, predictions: object) -> Array:
@@ -138,21 +165,11 @@ def _predictions(rows: Rows, predictions: object) -> Array:
     return found[rows.known]
 
 
-def _terms(
-    name: str,
-    rows: Rows,
-    values: Array,
-    *,
-    weights: Array | None = None,
-    bets: Bets | None = None,
-    setting: float | None = None,
-    reach: float = np.inf,
-    ratio: bool = False,
-    modelled: bool = False,
-    tuned: bool = False,
-    unbiased: bool = True,
-) -> Terms:
-    squares = None
-    if weights is not None and (ratios := rows.ratios()) is not None:
-        squares = (rows.target * ratios).sum(axis=1)
-    return Terms(name, values, rows.missing(), weights, squares, bets, reach, setting, ratio, modelled, tuned, unbiased)
+def _terms(name: str, rows: Rows, values: Array, weights: Array | None = None, **more: Any) -> Terms:
+    """The terms with what the log says about the target; `more` are fields of `Terms`."""
+    squares, most = None, None
+    if weights is not None and rows.propensities is not None and (ratios := rows.ratios()) is not None:
+        squares, most = (rows.target * ratios).sum(axis=1), heaviest(ratios, rows.propensities)
+    least = None if weights is None else rows.least()
+    support: Any = {"expected_squares": squares, "heaviest": most, "unseen": rows.unseen(), "least": least}
+    return Terms(name, values, rows.missing(), weights, **support, **more)

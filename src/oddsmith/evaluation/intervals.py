@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from math import log, sqrt
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -11,19 +10,31 @@ from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import lower_bound
 from oddsmith.evaluation.bootstrap import studentised
-from oddsmith.evaluation.diagnostics import Diagnostics, broken, check_rules, diagnose
+from oddsmith.evaluation.diagnostics import MISSING, Diagnostics, broken, check_rules, diagnose
+from oddsmith.evaluation.ends import beta_interval, normal_interval
+from oddsmith.evaluation.running import running_bound, running_sums
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["Estimate", "INTERVALS", "estimate"]
+__all__ = ["ASSUMPTIONS", "Estimate", "INTERVALS", "estimate"]
 
-INTERVALS = ("normal", "bootstrap", "bernstein", "anytime")
+ASSUMPTIONS = {
+    "beta": "many rows, none of them heavy",
+    "normal": "many rows, none of them heavy",
+    "bootstrap": "many rows, none of them heavy",
+    "bernstein": "independent rows of one law, looked at once",
+    "anytime": "at every row at once, for the mean value of the rows so far, which may drift",
+    "anytime_constant": "at every row at once, if the value is the same in all rows",
+}
+"""What each interval assumes, by its name."""
+INTERVALS = tuple(ASSUMPTIONS)
 
 
 class Estimate(NamedTuple):
     """A value with its interval; or, where `refused` names rules, NaN for all three and `why` in English.
 
-    The interval is for the mean of the estimator, which is the target's value if `unbiased`; else bias comes on top.
-    `overruled` are broken rules that were named in `overrule`.
+    The interval is for the mean of the estimator, which is the target's value if `unbiased` (never where the logger
+    could not draw what the target draws); else bias comes on top. `overruled` are broken rules that were named in
+    `overrule`.
     """
 
     name: str
@@ -43,26 +54,35 @@ class Estimate(NamedTuple):
         if self.refused:
             return f"{self.name}: refused: {self.why}"
         kind = f"{self.level:.3g} {self.interval}"
+        if self.interval.startswith("anytime"):
+            kind += f": {self.assumption}"
         bias = "" if self.unbiased else ", its bias not counted"
         return f"{self.name}: {self.value:.4g} in [{self.low:.4g}, {self.high:.4g}] ({kind}{bias})"
+
+    @property
+    def assumption(self) -> str:
+        """What the interval assumes, beyond right propensities."""
+        return ASSUMPTIONS[self.interval]
 
 
 def estimate(
     terms: Terms,
     *,
     level: float = 0.95,
-    interval: str = "normal",
+    interval: str = "beta",
     floor: float | None = None,
     seed: int = 0,
     overrule: Iterable[str] = (),
 ) -> Estimate:
-    """The mean of the terms with an interval of one of four kinds, or a refusal by the rules of `diagnostics`.
+    """The mean of the terms with an interval of one of six kinds, or a refusal by the rules of `diagnostics`.
 
-    * `normal`: mean ± z sd/√T; `bootstrap`: studentised, by `seed`. Right for large T and tame weights.
+    * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T; `bootstrap`: studentised, by `seed`. All
+      count one more row at each end of the range, which matters where rewards are few or rows heavy (`ends`).
     * `bernstein`: mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α) / (3 (T - 1)), V the sample variance, for independent
       terms in [a, b] and any T (Maurer and Pontil 2009, Theorem 4).
-    * `anytime`: by betting, for all times at once, so one may look and stop whenever one likes. `ips` needs no bound on
-      weights; others use [a, b].
+    * `anytime`: for all times at once, so one may look and stop whenever one likes; of the mean value of the rows so
+      far, which may drift (`running`). `anytime_constant` is for a value that is the same in all rows (`betting`), and
+      refused as "constant" where none is. `ips` needs no bound on weights for them; others use [a, b].
 
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can give, or from a chosen
     threshold. Intervals are cut to [0, 1], where values are ([-1, 1] for differences).
@@ -71,7 +91,7 @@ def estimate(
     >>> from oddsmith.logs import Log
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 100 + [1, 1] * 100, propensity=[0.5] * 400)
     >>> print(estimate(ips(log, [0.9, 0.1])))
-    ips: 0.95 in [0.8663, 1] (0.95 normal)
+    ips: 0.95 in [0.8641, 1] (0.95 beta)
     >>> print(estimate(ips(log[:40], [0.9, 0.1])))
     ips: refused: 40 rows are worth 24.4 rows of the target's own; allowed at least 100
     """
@@ -81,29 +101,45 @@ def estimate(
     if len(terms) < 2:
         raise InvalidInput(f"an interval needs at least 2 rows with rewards; got {len(terms)}")
     names, found = check_rules(overrule), diagnose(terms)
-    against = broken(found, interval, one_sided=terms.bets is not None)
+    against = broken(found, interval)
     refused, overruled = (tuple(n for n in against if (n in names) is kept) for kept in (False, True))
     value, low, high = np.nan, np.nan, np.nan
     if not refused:
         value = float(terms.values.mean())
+        ends = _ends(terms, interval, level, floor, seed)
         bottom = -1.0 if terms.parts is not None else 0.0
-        low, high = (min(max(end, bottom), 1.0) for end in _ends(terms, interval, level, floor, seed))
-    why = "; ".join(against[name] for name in refused)
-    return Estimate(
-        terms.name, value, low, high, level, interval, terms.unbiased, terms.setting, found, refused, overruled, why
+        low, high = (min(max(end, bottom), 1.0) for end in ends)
+        if ends[0] > ends[1]:
+            refused, against = ("constant",), {"constant": _changed(*ends)}
+            value, low, high = np.nan, np.nan, np.nan
+    unbiased, why = terms.unbiased and found.missing <= MISSING, "; ".join(against[name] for name in refused)
+    about = terms.name, value, low, high, level, interval, unbiased, terms.setting
+    return Estimate(*about, found, refused, overruled, why)
+
+
+def _changed(low: float, high: float) -> str:
+    return (
+        f"no constant value fits the rows: by some of them it is above {low:.4g}, by others below {high:.4g}; use an "
+        "anytime interval, which is for the mean of a value that drifts"
     )
 
 
 def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
+    if interval == "beta":
+        return beta_interval(terms, level=level)
     if interval == "bootstrap":
         return studentised(terms, level=level, seed=seed)
     if interval == "normal":
-        reach = NormalDist().inv_cdf((1 + level) / 2) * float(terms.values.std(ddof=1)) / sqrt(len(terms))
-        return float(terms.values.mean()) - reach, float(terms.values.mean()) + reach
+        return normal_interval(terms, level=level)
     if terms.ratio or terms.tuned:
         reason = "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
         raise InvalidInput(f"{interval} intervals need terms that are independent; got {terms.name}, which {reason}")
-    return _bernstein(terms, level, floor) if interval == "bernstein" else _anytime(terms, level, floor)
+    if interval == "bernstein":
+        return _bernstein(terms, level, floor)
+    bets, alpha = terms.betting(floor), (1 - level) / 2
+    columns = np.stack([bets.gain, bets.loss])
+    bounds = running_bound(running_sums(columns), alpha) if interval == "anytime" else lower_bound(columns, alpha)
+    return float(bounds[0]) - bets.gain_shift, bets.loss_shift - float(bounds[1])
 
 
 def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:
@@ -112,9 +148,3 @@ def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, 
     reach = sqrt(2 * float(terms.values.var(ddof=1)) * chance / n) + 7 * (high - low) * chance / (3 * (n - 1))
     mean = float(terms.values.mean())
     return mean - reach, mean + reach
-
-
-def _anytime(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:
-    bets = terms.betting(floor)
-    low, high = lower_bound(np.stack([bets.gain, bets.loss]), (1 - level) / 2)
-    return float(low) - bets.gain_shift, bets.loss_shift - float(high)

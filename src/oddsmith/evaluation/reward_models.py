@@ -6,7 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.contexts import has_names, numbers
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError
 from oddsmith.experts.schema import Schema, numeric
 from oddsmith.logs.table import Log
 from oddsmith.uniforms import Uniforms
@@ -39,20 +39,26 @@ def cross_fit(
     where neighbours are alike. The model sees the context as numbers (arrays as they are, else by a schema; without
     context a 1) followed by the arm as K zeros and ones; with `per_arm` there is one clone per arm that sees the
     context only, and an arm without rewards in a fold is predicted the mean reward. Rows
-    without reward are predicted only.
+    without reward are predicted only. A number that is missing is the mean of its column, and each column that has
+    missing numbers is followed, behind all others, by one that is 1 where they are: so any model takes them.
 
     >>> from sklearn.linear_model import Ridge
     >>> log = Log(arm=[0, 1] * 50, reward=[0.2, 0.8] * 50, context=np.zeros((100, 1)))
     >>> cross_fit(log, Ridge(1e-6))[0].round(3).tolist()
     [0.2, 0.8]
     """
-    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(log):
-        raise InvalidInput(f"folds must be a whole number from 2 to the log's {len(log)} rows; got {folds!r}")
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
+        raise InvalidInput(f"folds must be a whole number of at least 2; got {folds!r}")
     arms = log.n_arms if n_arms is None else n_arms
     if arms < log.n_arms:
         raise InvalidInput(f"n_arms must be at least the log's {log.n_arms}; got {arms}")
-    features, fold = _features(log, schema), _folds(len(log), folds, seed, blocks)
     known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
+    if known.sum() < 2 * folds:
+        raise InvalidInput(
+            f"a reward model needs at least {2 * folds} rows with rewards, 2 for each fold; got {int(known.sum())}: do "
+            "without one (ips, snips)"
+        )
+    features, fold = _complete(_features(log, schema)), _folds(len(log), folds, seed, blocks)
     for k in range(folds):
         rows, train = fold == k, (fold != k) & known
         if not train.any():
@@ -76,6 +82,17 @@ def _features(log: Log, schema: Schema | None) -> Array:
     if not has_names(context):
         return numeric(numbers(context).reshape(len(log), -1), None)
     return Schema.of(context).encode(context)
+
+
+def _complete(features: Array) -> Array:
+    """The features (T, d) without NaN: the column's mean instead, and behind them columns of 0 and 1 that say where."""
+    missing = np.isnan(features)
+    some = missing.any(axis=0)
+    if not some.any():
+        return features
+    present = (~missing).sum(axis=0)
+    means = np.where(missing, 0.0, features).sum(axis=0) / np.maximum(present, 1)
+    return np.hstack([np.where(missing, means, features), missing[:, some].astype(np.float64)])
 
 
 def _folds(n: int, folds: int, seed: int, blocks: bool) -> Ints:
@@ -110,10 +127,20 @@ def _fitted(model: Regressor, x: Array, reward: Array) -> Any:
     except ImportError as error:
         raise MissingExtra(f"cross_fit needs the extra oddsmith[models]; {error}") from error
     if not hasattr(model, "predict_proba"):
-        return clone(model).fit(x, reward).predict
+        return _fit(clone(model), x, reward).predict
     if not np.isin(reward, (0.0, 1.0)).all():
         raise InvalidInput("a classifier needs rewards that are 0 or 1; got others: bring a regressor")
     if reward.min() == reward.max():
         return lambda rows: np.full(len(rows), reward[0])
-    fitted = clone(model).fit(x, reward.astype(np.int64))
+    fitted = _fit(clone(model), x, reward.astype(np.int64))
     return lambda rows: fitted.predict_proba(rows)[:, 1]
+
+
+def _fit(model: Any, x: Array, reward: Any) -> Any:
+    try:
+        return model.fit(x, reward)
+    except OddsmithError:
+        raise
+    except Exception as error:  # whatever a user's model raises becomes one sentence
+        raised = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInput(f"the reward model must fit {len(x)} rows of the log; {raised:.160}") from error

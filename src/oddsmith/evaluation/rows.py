@@ -54,6 +54,23 @@ class Rows(NamedTuple):
         mass: Array = np.where(barred, self.target, 0.0).sum(axis=1)
         return mass
 
+    def unseen(self) -> float:
+        """The target's mean mass on arms that no row drew, where only the drawn arms' odds are logged; else 0."""
+        if self.propensities is not None:
+            return 0.0
+        drawn = np.bincount(self.arm, minlength=self.target.shape[1]) > 0
+        return float(self.target[:, ~drawn].sum(axis=1).mean())
+
+    def least(self) -> float | None:
+        """The smallest logged odds above 0 of an arm that the target draws; None where no such odds are logged."""
+        if self.propensities is None:
+            odds = self.propensity
+            met = self.drawn(self.target) > 0
+        else:
+            odds = self.propensities
+            met = (self.target > 0) & (odds > 0)
+        return None if odds is None or not met.any() else float(odds[met].min())
+
     def ratios(self) -> Array | None:
         """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
         if self.propensities is None:

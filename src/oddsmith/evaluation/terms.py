@@ -1,6 +1,8 @@
 """Terms: what an estimator makes of each row; their mean is the estimate, and intervals need nothing else."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +10,9 @@ import numpy as np
 from oddsmith.arrays import Array, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Bets", "Terms"]
+__all__ = ["Bets", "Extremes", "Terms", "heaviest"]
+
+_FIRST = 256  # entries sorted at first, when the heaviest are looked for
 
 
 class Bets(NamedTuple):
@@ -24,15 +28,38 @@ class Bets(NamedTuple):
     loss_shift: float
 
 
+class Extremes(NamedTuple):
+    """The terms that rows of this log could have had: with reward 1, with reward 0, and the logger's odds of each.
+
+    All are (T, K), for all arms of all rows, where all odds are logged; else (T,), the drawn arms with odds 1.
+    """
+
+    rewarded: Array
+    unrewarded: Array
+    odds: Array
+
+    def minus(self, other: "Extremes") -> "Extremes":
+        """The extremes of a difference of terms: the same arm and the same reward on both sides."""
+        return Extremes(self.rewarded - other.rewarded, self.unrewarded - other.unrewarded, self.odds)
+
+    def ends(self) -> tuple[float, float]:
+        """The mean of the lowest and of the highest terms that one row in T has."""
+        low = heaviest(-np.minimum(self.rewarded, self.unrewarded), self.odds)
+        return -low, heaviest(np.maximum(self.rewarded, self.unrewarded), self.odds)
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
 
     `weights` are the importance weights π/p as they are, before clipping (None: not used); `expected_squares` E[w² | x]
-    by the logged odds, where all are logged; `missing` the target's mass where the log had none. `reach` is the largest
+    by the logged odds, where all are logged, and `heaviest` the mean weight of the heaviest row in T by the same odds.
+    `missing` is the target's mass where the logger had none, `unseen` the mass on arms that were never drawn, as far as
+    only drawn odds are logged; `least` the smallest logged odds of an arm that the target draws. `reach` is the largest
     number that can multiply a reward, known beforehand (∞: unknown). A `ratio` (snips) has terms around the ratio with
     the delta method's spread; `modelled` says that a reward model is part of the terms, `tuned` that a setting was
     chosen from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
+    `extremes` makes what rows could have had (None: reward 0 or 1 itself).
     """
 
     name: str
@@ -40,6 +67,9 @@ class Terms:
     missing: Array
     weights: Array | None = None
     expected_squares: Array | None = None
+    heaviest: float | None = None
+    unseen: float = 0.0
+    least: float | None = None
     bets: Bets | None = None
     reach: float = np.inf
     setting: float | None = None
@@ -48,9 +78,16 @@ class Terms:
     tuned: bool = False
     unbiased: bool = True
     parts: "tuple[Terms, Terms] | None" = None
+    extremes: Callable[[], Extremes] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest term that one row more would have had, by the logged odds and the rows drawn."""
+        low, high = (0.0, 1.0) if self.extremes is None else self.extremes().ends()
+        return min(low, float(self.values.min())), max(high, float(self.values.max()))
 
     def minus(self, other: "Terms") -> "Terms":
         """The terms of the difference of two targets on the same log: paired, row by row."""
@@ -65,6 +102,7 @@ class Terms:
             ratio=self.ratio or other.ratio,
             unbiased=self.unbiased and other.unbiased,
             parts=(self, other),
+            extremes=lambda: _extremes(self, other).minus(_extremes(other, self)),
         )
 
     def span(self, floor: float | None = None) -> tuple[float, float]:
@@ -78,10 +116,10 @@ class Terms:
         limit = self.reach
         if floor is not None:
             number("floor", floor, low=0, high=1, open_low=True)
-            if self.weights is not None and self.weights.max() > (1 + 1e-9) / floor:
-                most = float(self.weights.max())
+            if self.least is not None and floor > self.least * (1 + 1e-9):
                 raise InvalidInput(
-                    f"floor must be below all propensities of the log; got {floor:g} and a weight of {most:g}"
+                    f"floor must be at most all logged odds of arms that the target draws; got {floor:g} and odds of "
+                    f"{self.least:g}"
                 )
             limit = min(limit, 1.0 / floor)
         if limit == np.inf:
@@ -97,6 +135,31 @@ class Terms:
             return self.bets
         low, high = self.span(floor)
         return Bets(self.values - low, high - self.values, -low, high)
+
+
+def heaviest(terms: Array, odds: Array) -> float:
+    """The mean of the largest terms, as many as have odds of 1 together: those that one row in T has.
+
+    >>> heaviest(np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]]))
+    5.75
+    """
+    flat, mass, size = terms.ravel(), odds.ravel(), min(_FIRST, terms.size)
+    while True:
+        top = np.argpartition(flat, flat.size - size)[flat.size - size :]
+        if size == flat.size or mass[top].sum() >= 1:
+            break
+        size = min(16 * size, flat.size)
+    top = top[np.argsort(-flat[top], kind="stable")]
+    taken = np.diff(np.minimum(np.cumsum(mass[top]), 1.0), prepend=0.0)
+    return float(taken @ flat[top] / taken.sum())
+
+
+def _extremes(terms: Terms, beside: Terms) -> Extremes:
+    """The extremes of one side of a difference, in the shape of the other's where its own are the rewards."""
+    if terms.extremes is not None:
+        return terms.extremes()
+    odds = np.ones(len(terms)) if beside.extremes is None else beside.extremes().odds
+    return Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
 
 
 def _difference(a: Terms, b: Terms) -> Bets | None:

@@ -23,7 +23,7 @@ _NEXT = {
     "overlap": "let the logger draw every arm the target draws (gamma or floors above 0), or ask for another target",
     "share": "log more decisions, or ask for a target nearer to the logger",
     "weight": "check that the logged odds are those the arms were drawn with",
-    "skew": "log more decisions, or ask for the interval anytime, which holds for any tail",
+    "constant": "ask for the interval anytime, which is for the mean of a value that drifts",
 }
 
 
@@ -48,7 +48,7 @@ def verdict(found: Assessment) -> Verdict:
     >>> from oddsmith.logs.table import Log
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> print(verdict(assess(log, {"mostly 0": [0.9, 0.1]})))
-    mostly 0 earns 0.300 more per decision than the logger, [0.266, 0.334] (95 % normal interval, snips).
+    mostly 0 earns 0.300 more per decision than the logger, [0.263, 0.334] (95 % beta interval, snips).
     """
     estimator = _estimator(found)
     names = [name for name in found.answers if name != found.baseline] or list(found.answers)
@@ -73,9 +73,9 @@ def more_decisions(difference: Estimate) -> float:
     """How many more decisions like those of the log would show a difference of this size, four times in five.
 
     The half width shrinks as 1/√n, so n ((z + 0.84) / z · half width / difference)² in all; ∞ for no difference. NaN
-    for intervals other than normal and bootstrap, whose width has no such law.
+    for Bernstein and anytime intervals, whose width has no such law.
     """
-    if difference.interval not in ("normal", "bootstrap"):
+    if difference.interval not in ("beta", "normal", "bootstrap"):
         return float("nan")
     if difference.value == 0:
         return float("inf")
@@ -167,7 +167,7 @@ def next_step(one: Estimate) -> str:
 def reasons(one: Estimate) -> dict[str, str]:
     """What each rule that refused an estimate says against it."""
     against = broken(one.diagnostics, one.interval)
-    return {rule: against[rule] for rule in one.refused}
+    return {rule: against.get(rule, one.why) for rule in one.refused}
 
 
 def _why(answer: Answer) -> str:
