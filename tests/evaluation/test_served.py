@@ -19,7 +19,7 @@ from oddsmith.evaluation.served.odds_bets import bets_on_all_odds
 Log: Any = od.Log  # which takes lists, too
 Plan: Any = ev.ExplorationPlan
 STEPS = 2000
-FAINT = ("likeliest arm forced in 10 %", "one arm forced in 5 %")  # need more rows
+FAINT = ("likeliest arm forced in 10 %", "one arm forced in 5 %", "exploration logged, not played")  # need more rows
 
 
 def played(seed: int, arms: int, replaced: float, *, start: int = 0, full: bool = True) -> od.Log:
