@@ -5,6 +5,7 @@ OddsmithError
 │   ├── NoEligibleArm               a decision was asked for with nothing to choose from
 │   ├── Infeasible                  floors and caps that no distribution can meet
 │   ├── BrokenLog                   a row of a log breaks a rule; knows its column and row
+│   ├── NoSuchRow (IndexError)      a log has no row of that number
 │   ├── Conflict                    an event that was stored before comes again with another value
 │   └── OutOfDomain                 a loss is not a number where an expert did predict
 ├── AllExpertsRefuted               a reward has probability zero under every awake expert
@@ -32,6 +33,7 @@ __all__ = [
     "MissingExtra",
     "NoEligibleArm",
     "NoExploration",
+    "NoSuchRow",
     "NoVersion",
     "NotPortable",
     "OddsmithError",
@@ -77,6 +79,10 @@ class BrokenLog(InvalidInput):
     def moved(self, by: int, source: str) -> "BrokenLog":
         """The same for the row of a whole file that is read in pieces."""
         return BrokenLog(self.column, self.row + by, self.rule, source)
+
+
+class NoSuchRow(InvalidInput, IndexError):
+    """A log has no row of that number."""
 
 
 class Conflict(InvalidInput):

@@ -30,6 +30,39 @@ def test_every_engine_is_the_plain_fold(tmp_path: Path, engine: str, sleepy: boo
     assert fit.floor == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("engine", ["serial", "local"])
+def test_a_log_in_memory_is_a_log(tmp_path: Path, engine: str) -> None:
+    """As one, among files, with or without advice: the same state as from a file."""
+    log, gts = event_log(300, 3, sleepy=True), policy()
+    od.write_log(log, tmp_path / "log.parquet")
+    expected = od.fit_log(gts, tmp_path / "log.parquet")
+    fit = od.fit_log(gts, log, engine=engine, workers=2, reader=od.LogReader(rows=97))
+    np.testing.assert_allclose(fit.state.log_weights, expected.state.log_weights, atol=1e-9, rtol=0)
+    assert (fit.learnt, fit.waiting, fit.kinds, fit.floor) == (
+        expected.learnt,
+        expected.waiting,
+        expected.kinds,
+        expected.floor,
+    )
+    both = od.fit_log(gts, [log[:100], tmp_path / "log.parquet"])
+    assert both.learnt == expected.learnt + len(log[:100].rewarded())
+    bare = od.fit_log(gts, log.without("advice", "log_weights"))
+    assert bare.computed == expected.learnt
+
+
+def test_arms_of_a_log_in_memory_are_those_of_the_policy() -> None:
+    log = event_log(20, 3)
+    reader = od.LogReader(arms=["x", "y", "z"])
+    assert reader.read(log).arms == ("x", "y", "z")
+    assert [batch.arms for batch in reader.batches(log)] == [("x", "y", "z")]
+    assert od.read_log(log) is log
+    named = reader.read(log)
+    with pytest.raises(od.InvalidInput, match=r"log must have the arms \['y', 'x', 'z'\] in this order; it has"):
+        od.read_log(named, arms=["y", "x", "z"])
+    with pytest.raises(od.InvalidInput, match="columns must not be given for a Log"):
+        od.read_log(log, columns={"reward": "click"})
+
+
 @pytest.mark.parametrize("settings", [{}, {"loss": od.square_loss, "eta": 1.0}, {"optimism": 0.2}])
 @pytest.mark.parametrize("engine", ["serial", "local"])
 def test_advice_that_is_not_stored_is_computed(tmp_path: Path, settings: Any, engine: str) -> None:
@@ -118,7 +151,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     paths, log = files(tmp_path)
     calls: Any = (
         (lambda: od.fit_log(policy(), paths, engine="cloud"), "engine must be one of"),
-        (lambda: od.fit_log(policy(), 7), "paths must be a file, a table, or a list"),
+        (lambda: od.fit_log(policy(), 7), "paths must be a file, a table, a Log, or a list"),
         (lambda: od.fit_log(policy(), []), "paths must hold at least one row"),
         (lambda: od.fit_log(od.GivenExperts(["x"]), paths), "policy must have the verbs"),  # type: ignore[arg-type]
     )

@@ -38,7 +38,41 @@ def test_rows_of_all_kinds() -> None:
     assert len(log[5:12]) == 7
     assert len(log[log.arm == 2]) == int((log.arm == 2).sum())
     np.testing.assert_array_equal(log[np.array([3, 1])].reward, log.reward[[3, 1]])
-    assert log[-1].reward[0] == log.reward[-1]
+    assert log[[2, -1]].reward.tolist() == log.reward[[2, -1]].tolist()
+    assert len(log[[]]) == 0
+    assert len(log[-3:]) == 3
+
+
+def test_a_row_is_a_dict_and_iteration_ends() -> None:
+    *_, log = played()
+    make: Any = od.Log  # which takes lists, too
+    named = make(arm=[1, 0], reward=[1, np.nan], time=["2026-03-01T12:00:00Z"] * 2, context=[{"age": 3}, None])
+    rows = list(zip(log, range(len(log) + 5), strict=False))
+    assert len(rows) == len(list(log)) == 30
+    for i, (row, _) in enumerate(rows):
+        assert list(row) == list(log.columns())
+        assert (row["arm"], row["reward"], row["step"]) == (log.arm[i], log.reward[i], i + 1)
+        np.testing.assert_array_equal(row["propensities"], np.asarray(log.propensities)[i])
+    assert log[-1]["step"] == log[29]["step"] == log[np.int64(29)]["step"] == 30
+    assert type(log[3]["arm"]) is int
+    assert [row["context"] for row in named] == [{"age": 3}, None]
+    assert named[0]["time"].isoformat() == "2026-03-01T12:00:00"
+    assert list(named[:0]) == []
+
+
+@pytest.mark.parametrize("row", [30, -31, [0, 30]])
+def test_rows_that_are_not_there_are_named(row: Any) -> None:
+    *_, log = played()
+    with pytest.raises(IndexError, match=r"row must be in \[-30, 30\), for the log has 30 rows; got"):
+        log[row]
+    assert issubclass(od.NoSuchRow, od.InvalidInput)
+
+
+@pytest.mark.parametrize("rows", ["reward", 1.5, [True, False], [[1, 2]]])
+def test_what_is_no_row_is_refused(rows: Any) -> None:
+    *_, log = played()
+    with pytest.raises(od.InvalidInput, match=r"rows must be a number, a slice, .* \(columns are attributes"):
+        log[rows]
     again = od.Log.concatenated([log[:10], log[10:]])
     np.testing.assert_array_equal(again.propensities, log.propensities)
     assert len(again.context) == 30

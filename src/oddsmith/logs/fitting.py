@@ -99,7 +99,7 @@ class Fit:
 def fit_log(
     policy: Policy, paths: Any, *, engine: str = "serial", workers: int | None = None, reader: LogReader | None = None
 ) -> Fit:
-    """The state of `policy` after the logs in `paths` (a file, a table, or many), and what the theory says of it.
+    """The state of `policy` after the logs in `paths` (files, tables, Logs), and what the theory says of it.
 
     With fixed experts the posterior is a sum over events: pieces of the logs (row groups of Parquet, else files) are
     folded on any engine, and merged. Where order defines the posterior, the logs are one stream in the order given,
@@ -231,15 +231,17 @@ def _fit(state: State, seen: Seen) -> Fit:
 
 
 def _listed(paths: Any) -> list[Any]:
-    if isinstance(paths, str | Path) or hasattr(paths, "__arrow_c_stream__"):
+    if isinstance(paths, str | Path | Log) or hasattr(paths, "__arrow_c_stream__"):
         return [paths]
     if not isinstance(paths, Iterable):
-        raise InvalidInput(f"paths must be a file, a table, or a list of them; got {type(paths).__name__}")
+        raise InvalidInput(f"paths must be a file, a table, a Log, or a list of them; got {type(paths).__name__}")
     return list(paths)
 
 
 def _row_groups(source: Any, reader: LogReader) -> list[tuple[Any, Sequence[int] | None]]:
     """The parts of a source that can be read by themselves."""
+    if isinstance(source, Log):
+        return [(part, None) for part in source.split(reader.rows)]
     is_parquet = reader.format == "parquet" or str(source).endswith((".parquet", ".pq"))
     if not isinstance(source, str | Path) or not is_parquet or not Path(source).is_file():
         return [(source, None)]

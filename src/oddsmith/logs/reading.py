@@ -1,7 +1,7 @@
 """read_log, log_batches, write_log: one way in and one way out for every format."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
-from oddsmith.logs.table import Log
+from oddsmith.logs.table import COLUMNS, Log
 
 __all__ = ["FORMATS", "LogReader", "log_batches", "read_log", "write_log"]
 
@@ -52,11 +52,16 @@ class LogReader:
 
     def batches(self, source: Any, groups: Sequence[int] | None = None) -> Iterator[Log]:
         """Checked logs of at most `rows` rows, one after the other; of some row groups of a Parquet file, if given."""
+        if isinstance(source, Log):
+            yield from self._kept(source).split(self.rows)
+            return
         name, pieces, arms = self._pieces(source, groups)
         yield from (log_of(piece, arms, name) for piece in pieces)
 
     def read(self, source: Any) -> Log:
         """The whole log. Arms that have names and no order given are sorted."""
+        if isinstance(source, Log):
+            return self._kept(source)
         name, found, arms = self._pieces(source, None)
         pieces = list(found)
         if not pieces:
@@ -64,6 +69,17 @@ class LogReader:
         if arms is None and pieces[0].arms is None:
             arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
         return Log.concatenated([log_of(piece, arms, name) for piece in pieces])
+
+    def _kept(self, log: Log) -> Log:
+        """The wanted columns of a log in memory; arms that it does not name get the names given."""
+        if self.columns:
+            raise InvalidInput("columns must not be given for a Log, which has our names")
+        wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", *self.only}))
+        if self.arms is None or tuple(self.arms) == log.arms:
+            return wanted
+        if log.arms is not None:
+            raise InvalidInput(f"log must have the arms {list(self.arms)} in this order; it has {list(log.arms)}")
+        return replace(wanted, arms=self.arms)
 
     def _pieces(self, source: Any, groups: Sequence[int] | None) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
         """The source's name, its pieces, and the arms."""
@@ -96,7 +112,7 @@ def read_log(
     """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table (pandas, polars, pyarrow, DuckDB).
 
     `columns` maps our names to theirs, several of theirs side by side as a list; `arms` names the arms in the order of
-    their numbers. Every row is checked; a violation names column, row (from 0) and rule.
+    their numbers. Every row is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]})
@@ -130,7 +146,7 @@ def write_log(log: Log | Iterable[Log], path: Path | str, *, format: str | None 
 
 def _path(source: Any) -> Path:
     if not isinstance(source, str | Path):
-        kinds = "a path, or a table that speaks the Arrow stream interface"
+        kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
         raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
     path = Path(source)
     if not path.is_file():

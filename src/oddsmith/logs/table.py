@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.columns import aligned
-from oddsmith.contexts import joined, taken
+from oddsmith.contexts import is_table, joined, taken
+from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Decision
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
 from oddsmith.logs.kinds import Kind, Use, allowed, kind_of, require
 from oddsmith.logs.rules import check_rows, drawn, typed
@@ -25,13 +26,16 @@ class Log:
     A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all arms, `propensity` (T,) of the
     drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs. `context`
     is an array, a list or a data frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that
-    decided. `arms` names the K arms. Anything wrong is refused with column, row and rule.
+    decided. `arms` names the K arms. Anything wrong is refused with column, row and rule. A slice, a mask or a list of
+    numbers gives a log of those rows; a number gives a row, and so does iteration: a dict of its columns.
 
     >>> log = Log(arm=[0, 1, 1], reward=[1, 0, np.nan], propensities=[[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     >>> log.propensity
     array([0.5, 0.1, 0.8])
     >>> len(log.rewarded()), log.kind
     (2, 'exact')
+    >>> [row["reward"] for row in log[:2]], log[-1]["propensity"]
+    ([1.0, 0.0], 0.8)
     """
 
     arm: Ints
@@ -147,11 +151,19 @@ class Log:
     def __len__(self) -> int:
         return len(self.arm)
 
-    def __getitem__(self, rows: Any) -> "Log":
-        """The rows of a slice, a mask or an array of numbers."""
-        if isinstance(rows, int | np.integer):
-            rows = slice(rows, rows + 1 if rows != -1 else None)
-        return self._trusted({name: taken(value, rows) for name, value in self.columns().items()}, self.arms)
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[row] for row in range(len(self)))
+
+    @overload
+    def __getitem__(self, rows: int | np.integer[Any]) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, rows: Any) -> "Log": ...
+    def __getitem__(self, rows: Any) -> Any:
+        """The row of a number, by column; or a log of the rows of a slice, a mask or a list of numbers."""
+        chosen = _numbers(rows, len(self))
+        if isinstance(chosen, int):
+            return {name: _row(value, chosen) for name, value in self.columns().items()}
+        return self._trusted({name: taken(value, chosen) for name, value in self.columns().items()}, self.arms)
 
     @classmethod
     def _trusted(cls, columns: Mapping[str, Any], arms: Sequence[str] | None) -> "Log":
@@ -165,3 +177,23 @@ class Log:
 
 COLUMNS = tuple(field.name for field in fields(Log) if field.name != "arms")
 _MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, nobody slept
+
+
+def _numbers(rows: Any, length: int) -> Any:
+    """A slice as it is, a number from 0, or an array of numbers or of a mask."""
+    if isinstance(rows, slice):
+        return rows
+    array = np.asarray(rows)
+    if array.dtype.kind == "b" and array.shape == (length,):
+        return array
+    if array.size and (array.dtype.kind not in "iu" or array.ndim > 1):
+        what = "a number, a slice, a list of numbers, or a mask of as many entries as there are rows"
+        raise InvalidInput(f"rows must be {what} (columns are attributes, as in log.reward); got {rows!r:.60}")
+    if (outside := array[(array < -length) | (array >= length)]).size:
+        raise NoSuchRow(f"row must be in [{-length}, {length}), for the log has {length} rows; got {outside.flat[0]}")
+    return int(array) % length if array.ndim == 0 else array.astype(np.int64)
+
+
+def _row(value: Any, row: int) -> Any:
+    one = contexts_of(taken(value, slice(row, row + 1)))[0] if is_table(value) else value[row]
+    return one.item() if isinstance(one, np.generic) else one
