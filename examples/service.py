@@ -23,7 +23,7 @@ import numpy as np
 import oddsmith as od
 
 ARMS = ("sports", "politics", "tech")
-ODDSMITH = (sys.executable, "-m", "oddsmith.cli.main")
+ODDSMITH = (sys.executable, "-m", "oddsmith")
 POLICY = """
 arms = ["sports", "politics", "tech"]
 seed = 7

@@ -3,7 +3,7 @@
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,17 +31,21 @@ def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """A temporary file beside `path`, flushed to disk and put in its place at the end: all or nothing.
 
-    Whatever is raised meanwhile leaves what was there before.
+    Whatever is raised meanwhile leaves what was there before. Others may read it as far as the umask, or the mode of
+    the file that it replaces, allows; a `private` file, none but its owner.
     """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     except (OSError, ValueError) as error:
         raise BadFile(f"cannot write {path}: {error}") from error
     try:
         with open(handle, "wb") as file:
+            if not private and path.is_file():
+                part.chmod(path.stat().st_mode & 0o777)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -49,12 +53,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise BadFile(f"cannot write {path}: {error}") from error
     finally:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write `content` to `path`: all or nothing."""
-    with replacing(path) as file:
+def write(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write `content` to `path`: all or nothing; a `private` file can be read by its owner only."""
+    with replacing(path, private=private) as file:
         file.write(content)
 
 

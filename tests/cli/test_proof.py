@@ -11,6 +11,7 @@ import pytest
 
 import oddsmith as od
 from cli.campaign import place
+from logs.samples import assert_same
 from oddsmith.cli.main import main
 from oddsmith.storage import restore
 from proof.served import Served, lived, policy
@@ -91,6 +92,23 @@ def test_an_exported_log_is_evaluated_and_fitted(news: Path, capsys: Any) -> Non
     found = asked(capsys, *question)
     assert found["rows"] > 100
     assert np.isfinite(found["targets"]["news.toml"]["snips"]["value"])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_other_formats_say_the_same(news: Path, capsys: Any, suffix: str) -> None:
+    """An exported log is read back to the same numbers: values, intervals, the posterior."""
+    found = []
+    for name in ("log.parquet", f"log.{suffix}"):
+        exported = asked(capsys, "export", "news.sqlite", "--out", name)
+        question = ("--target", "news.toml", "--model", "none", "--overrule", "ess", "overlap")
+        answer = asked(capsys, "evaluate", name, *question)
+        fitted = asked(capsys, "fit", name, "--policy", "news.toml", "--out", "state.npz")
+        found.append((exported, answer["targets"], answer["served"], fitted["posterior"]))
+    assert found[0] == found[1]
+    first, second = od.read_log("log.parquet"), od.read_log(f"log.{suffix}")
+    assert_same(second, first, "context")
+    assert second.context == first.context
+    assert second.arms == first.arms
 
 
 def test_doctor(news: Path, capsys: Any) -> None:

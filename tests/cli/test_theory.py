@@ -14,7 +14,7 @@ BOUND = ["bound", "--loss", "square", "--arms", "5", "--steps", "10000", "--prio
 
 
 def test_the_documented_example_in_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "oddsmith.cli.main", *BOUND, "--constants", "paper", "--json"]
+    command = [sys.executable, "-m", "oddsmith", *BOUND, "--constants", "paper", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
     assert round(found["bound"], 2) == 5930.24
@@ -24,7 +24,7 @@ def test_the_documented_example_in_a_process_of_its_own() -> None:
 
 
 def test_a_reader_that_stops_early_sees_no_traceback() -> None:
-    command = [sys.executable, "-m", "oddsmith.cli.main", *BOUND, "--json"]
+    command = [sys.executable, "-m", "oddsmith", *BOUND, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None

@@ -40,7 +40,7 @@ def policy_file(folder: Path, name: str, service: str = "", reward: str = "") ->
 @contextmanager
 def service(*files: Path, keys: Path | None = None) -> Iterator[str]:
     """The address of a service of these policy files that is ready; it is stopped at the end, its stores closed."""
-    command = [sys.executable, "-m", "oddsmith.cli.main", "serve", *map(str, files), "--port", "0"]
+    command = [sys.executable, "-m", "oddsmith", "serve", *map(str, files), "--port", "0"]
     command += [] if keys is None else ["--keys", str(keys)]
     environment = os.environ | {"PYTHONPATH": str(Path(oddsmith.__file__).parents[1])}
     server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)

@@ -214,7 +214,7 @@ def test_no_half_written_file(tmp_path: Path, name: str) -> None:
 
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
-    for wrong, message in ((7, "source must be a path, or a table"), (tmp_path, "it is a folder"), ("no.csv", "none")):
+    for wrong, message in ((7, "a path, a Log, or a table"), (tmp_path, "it is a folder"), ("no.csv", "none")):
         with pytest.raises((od.InvalidInput, od.BadFile), match=message):
             od.read_log(wrong)
     with pytest.raises(od.InvalidInput, match="rows must be"):

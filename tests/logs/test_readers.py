@@ -24,7 +24,7 @@ CONTEXTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
-@pytest.mark.parametrize("suffix", ["parquet", "dsjson"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "dsjson"])
 def test_a_log_is_written_and_read(tmp_path: Path, name: str, suffix: str) -> None:
     log = full_log(context=CONTEXTS[name])
     od.write_log(log, tmp_path / f"log.{suffix}")
@@ -36,7 +36,7 @@ def test_a_log_is_written_and_read(tmp_path: Path, name: str, suffix: str) -> No
     assert [path.name for path in tmp_path.iterdir()] == [f"log.{suffix}"]
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "dsjson"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "dsjson"])
 def test_batches_are_the_log_in_pieces(tmp_path: Path, suffix: str) -> None:
     log, path = full_log(100), tmp_path / f"log.{suffix}"
     od.write_log(log.split(30), path)  # several logs, one file

@@ -23,7 +23,9 @@ def add_commands(commands: Any) -> None:
     proof.set_defaults(run=_verify)
     out = commands.add_parser("export", help="a store as a log, for evaluate, replay and fit")
     _store(out)
-    out.add_argument("--out", type=Path, required=True, metavar="FILE", help="the log: .parquet or .dsjson")
+    out.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the log: .parquet, .csv, .jsonl or .dsjson"
+    )
     out.add_argument("--with-context", action="store_true", help="leave out decisions whose context was erased")
     out.add_argument("--json", action="store_true", help="print JSON for programs")
     out.set_defaults(run=_export)

@@ -99,6 +99,8 @@ def _column(batch: Any, name: str, theirs: str | Sequence[str], about: Mapping[s
             return [decode(json.loads(text)) for text in values]
         return values if how is None else values.reshape(-1, *how)
     parts = [_values(batch.column(one), name) for one in theirs]
+    if name == "context" and "context.json" in theirs:
+        return _contexts({one.removeprefix("context."): part for one, part in zip(theirs, parts, strict=True)})
     if all(isinstance(part, np.ndarray) and part.dtype.kind in "fiub" for part in parts):
         return np.column_stack(parts)
     if name != "context":
@@ -107,6 +109,22 @@ def _column(batch: Any, name: str, theirs: str | Sequence[str], about: Mapping[s
     names = [one.removeprefix("context.") for one in theirs]
     lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
     return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _contexts(columns: dict[str, Any]) -> list[Any]:
+    """Contexts of which some are JSON, in the column `json`, and the others are in columns of their keys."""
+    texts = list(columns.pop("json"))
+    listed = all(key.isdigit() for key in columns)  # a row without keys was a list of numbers
+    rows = zip(*(part.tolist() if isinstance(part, np.ndarray) else part for part in columns.values()), strict=True)
+    plain = iter(rows) if columns else iter([()] * len(texts))
+    return [
+        decode(json.loads(text))
+        if isinstance(text, str) and text
+        else list(row)
+        if listed
+        else dict(zip(columns, row, strict=True))
+        for text, row in zip(texts, plain, strict=True)
+    ]
 
 
 def _values(array: Any, name: str) -> Any:

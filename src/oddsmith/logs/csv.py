@@ -10,6 +10,7 @@ from oddsmith.logs.pieces import Layout, Piece, found_columns
 
 __all__ = ["names", "read"]
 
+_TEXTS = ("decision_id", "fingerprint")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
 
 
@@ -24,6 +25,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     found = found_columns(schema.names, layout, str(path))
     numeric = {one: name for name in _NUMBERS for one in _listed(found.get(name, []))}
     types = {one: pa.float64() for one in numeric if not pa.types.is_boolean(schema.field(one).type)}
+    texts = [*(one for name in _TEXTS for one in _listed(found.get(name, []))), "context.json"]
+    types |= {one: pa.string() for one in texts if one in schema.names}
     try:
         yield from pieces(_batches(path, layout.rows, types), layout, str(path))
     except pa.ArrowInvalid as error:

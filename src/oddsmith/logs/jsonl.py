@@ -1,16 +1,20 @@
 """JSON lines: one object a line, with our column names as keys (`Decision.to_json` and a reward is one)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from oddsmith.encoding import decode
-from oddsmith.errors import BadFile, BrokenLog
-from oddsmith.logs.pieces import Layout, Piece, found_columns
+import numpy as np
 
-__all__ = ["objects", "read"]
+from oddsmith.encoding import decode, encode, encode_floats
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.logs.pieces import Layout, Piece, found_columns
+from oddsmith.logs.table import Log
+from oddsmith.saving import replacing
+
+__all__ = ["objects", "read", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -26,8 +30,13 @@ def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`."""
+    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`.
+
+    `arms`, in the first row, names the arms.
+    """
+    arms = None
     for first, rows in objects(path, layout.rows):
+        arms = rows[0].get("arms", arms)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
         columns: dict[str, Any] = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
@@ -38,7 +47,33 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, nobody slept
             if name in columns:
                 columns[name] = _filled(columns[name], nothing)
-        yield Piece({name: values for name, values in columns.items() if values is not None}, first)
+        yield Piece({name: values for name, values in columns.items() if values is not None}, first, arms)
+
+
+def write(logs: Iterable[Log], path: Path) -> None:
+    """One file of JSON lines: the whole file or none."""
+    arms = None
+    with replacing(path) as file:
+        for number, log in enumerate(logs):
+            arms = log.arms if number == 0 else arms
+            if log.arms != arms:
+                raise InvalidInput(f"logs must have the same arms; got {log!r}")
+            for row in log:
+                told = {"arms": list(arms)} if arms is not None and file.tell() == 0 else {}
+                line = json.dumps(told | {name: _written(name, value) for name, value in row.items()}, allow_nan=False)
+                file.write(line.encode() + b"\n")
+        if file.tell() == 0:
+            raise InvalidInput("logs must not be empty; got 0 rows")
+
+
+def _written(name: str, value: Any) -> Any:
+    if name == "context":
+        return encode(value)
+    if isinstance(value, np.ndarray):
+        return encode_floats(value) if value.dtype.kind == "f" else value.tolist()
+    if hasattr(value, "isoformat"):
+        return f"{value.isoformat()}Z"
+    return None if value != value else value
 
 
 def _object(path: Path, row: int, line: str) -> dict[str, Any]:

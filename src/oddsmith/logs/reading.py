@@ -8,7 +8,7 @@ from typing import Any
 
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
-from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
+from oddsmith.logs import arrow, csv, csv_writing, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
 
@@ -24,7 +24,12 @@ _READ: dict[str, Callable[[Path, Layout], Iterator[Piece]]] = {
     "jsonl": jsonl.read,
     "dsjson": dsjson.read,
 }
-_WRITE: dict[str, Callable[[Iterable[Log], Path], None]] = {"parquet": parquet.write, "dsjson": dsjson.write}
+_WRITE: dict[str, Callable[[Iterable[Log], Path], None]] = {
+    "parquet": parquet.write,
+    "csv": csv_writing.write,
+    "jsonl": jsonl.write,
+    "dsjson": dsjson.write,
+}
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ def log_batches(
 
 
 def write_log(log: Log | Iterable[Log], path: Path | str, *, format: str | None = None) -> None:
-    """Write a log, or logs one after the other, as Parquet or dsjson (by the suffix): the whole file or none."""
+    """Write a log, or logs one after the other, by the suffix as Parquet, CSV, JSON lines or dsjson: all or nothing."""
     target = Path(path)
     form = format or _SUFFIXES.get(target.suffix.lower())
     if form not in _WRITE:

@@ -43,7 +43,7 @@ class Exported(NamedTuple):
 
 
 def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -> Exported:
-    """Write the store's decisions as a log, by the suffix of `path`: Parquet, or dsjson.
+    """Write the store's decisions as a log, by the suffix of `path`: Parquet, CSV, JSON lines or dsjson.
 
     Rewards are what the decisions count with, as of the last event; NaN where they do not count yet. The odds of an
     incumbent are its own. Advice has a column for every expert of the roster; one that joined later sleeps in what was

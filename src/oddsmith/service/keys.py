@@ -160,7 +160,7 @@ def _editing(path: str | Path) -> Iterator[list[Key]]:
         keys = list(read_keys(path)) if path.exists() else []
         yield keys
         content = msgspec.json.encode({"format": FORMAT, "keys": keys})
-        saving.write(path, msgspec.json.format(content) + b"\n")
+        saving.write(path, msgspec.json.format(content) + b"\n", private=True)
     finally:
         os.close(handle)
 

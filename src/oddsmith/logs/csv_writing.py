@@ -1,0 +1,128 @@
+"""Logs as CSV: plain columns for what a spreadsheet can show, and one column of JSON for contexts that it cannot.
+
+    arm,reward,propensities.sports,propensities.tech,context.age,context.city,context.json,decision_id
+    tech,1.0,0.25,0.75,31,Rome,,d-1
+    sports,,0.5,0.5,,,"{""age"": null, ""city"": ""Oslo""}",d-2
+
+`oddsmith.logs.csv` reads it back: the same numbers to the last bit, and the same contexts.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.contexts import rows as contexts_of
+from oddsmith.encoding import encode
+from oddsmith.errors import InvalidInput
+from oddsmith.logs.table import Log
+from oddsmith.saving import replacing
+
+__all__ = ["write"]
+
+_MISSING = frozenset(("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity"))  # as readers take them
+
+
+def write(logs: Iterable[Log], path: Path) -> None:
+    """One CSV file of logs with the same columns: the whole file or none."""
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer, first, header, plain = csv.writer(text, lineterminator="\n"), None, [], {}
+        for log in logs:
+            if first is None:
+                first, plain = log, _plain_columns(log.context)
+                header = [name for name, _ in _columns(log, plain)]
+                writer.writerow(header)
+            columns = list(_columns(log, plain))
+            if [name for name, _ in columns] != header:
+                raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+            writer.writerows(zip(*(values for _, values in columns), strict=True))
+        text.flush()
+        text.detach()
+        if first is None:
+            raise InvalidInput("logs must not be empty; got 0 of them")
+
+
+def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[Any]]]:
+    """The columns of the file, with their cells."""
+    names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
+    for name, value in log.columns().items():
+        if name == "arm":
+            yield name, value.tolist() if names is None else [names[arm] for arm in value]
+        elif name == "context":
+            yield from _context_columns(value, plain)
+        elif name == "time" and value.dtype.kind == "M":
+            yield name, [f"{time}Z" for time in value]
+        elif value.ndim == 2:
+            ends = names if name in ("propensities", "eligible") and names is not None else range(value.shape[1])
+            yield from ((f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends))
+        elif name != "propensity" or log.propensities is None:
+            yield name, _cells(value)
+    if names is not None and log.propensities is None and log.eligible is None:  # which arms there are
+        yield from ((f"eligible.{name}", ["true"] * len(log)) for name in names)
+
+
+def _cells(values: Any) -> list[Any]:
+    if values.dtype.kind == "b":
+        return ["true" if value else "false" for value in values]
+    return ["" if value != value else value for value in values.tolist()]
+
+
+def _context_columns(context: Any, plain: Mapping[str, type]) -> Iterator[tuple[str, list[Any]]]:
+    """Numbers side by side; or a column for each plain key, and JSON for the rows that do not fit into these."""
+    if isinstance(context, np.ndarray) and context.ndim == 2 and context.dtype.kind in "fiu":
+        yield from ((f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1]))
+        return
+    rows = contexts_of(context)
+    fits = [_fits(row, plain) for row in rows]
+    for i, key in enumerate(plain):
+        values = (
+            (row[i] if isinstance(row, list) else row[key]) if fit else "" for row, fit in zip(rows, fits, strict=True)
+        )
+        yield f"context.{key}", list(values)
+    yield "context.json", ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)]
+
+
+def _json(context: Any) -> str:
+    return " null" if context is None else json.dumps(encode(context))  # null without a space is a missing field
+
+
+def _plain_columns(context: Any) -> dict[str, type]:
+    """The keys that get columns of their own, and whether they hold text or numbers: those of the first context."""
+    first = next((row for row in ([] if context is None else contexts_of(context)) if row is not None), None)
+    if isinstance(first, list):
+        return {str(i): float for i in range(len(first))} if all(map(_is_number, first)) else {}
+    if not isinstance(first, dict) or not all(
+        isinstance(key, str) and _is_word(key) and key != "json" for key in first
+    ):
+        return {}
+    kinds: dict[str, type] = {key: float if _is_number(value) else str for key, value in first.items()}
+    return kinds if _fits(first, kinds) else {}
+
+
+def _fits(row: Any, plain: Mapping[str, type]) -> bool:
+    """Whether a context is nothing but these numbers and words."""
+    if isinstance(row, list):
+        return list(plain) == [str(i) for i in range(len(row))] and bool(plain) and all(map(_is_number, row))
+    if not isinstance(row, dict) or not plain or list(row) != list(plain):
+        return False
+    return all((_is_number if kind is float else _is_word)(row[key]) for key, kind in plain.items())
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value) and abs(value) < 2**53
+
+
+def _is_word(value: Any) -> bool:
+    """Whether every reader of CSV takes this for text, and for no number, time or missing value."""
+    return (
+        isinstance(value, str)
+        and value[:1].isalpha()
+        and value.lower() not in _MISSING
+        and not any(character in "\n\r" for character in value)
+    )
