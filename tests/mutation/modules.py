@@ -13,7 +13,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "policies/bounded": ("tests/policies/test_bounded.py",),
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
-    "theory/bounds": ("tests/theory/test_vectors.py", "tests/theory/test_bounds.py", "tests/theory/test_errata.py"),
+    "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
     "evaluation/estimators": ("tests/evaluation/test_estimators.py",),
     "evaluation/intervals": (
         "tests/evaluation/test_intervals.py",
@@ -22,7 +22,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "evaluation/diagnostics": ("tests/evaluation/test_refusals.py", "tests/evaluation/test_intervals.py"),
     "storage/accounts": ("tests/storage/test_accounts.py",),
-    "storage/folding": ("tests/storage/test_contract.py", "tests/storage/test_any_order.py"),
+    "storage/folding": ("tests/storage/test_folding.py",),
 }
 SLOW = ("ostgres", "forgetting_pays", "own_losses_say", "many_writers", "exact_constants_of_square", "tuned_is_gts")
 """Words of names of tests that are left out: they take long and notice nothing that others do not."""

@@ -174,7 +174,7 @@ def test_merging_parts_is_learning_the_whole(prior: list[float]) -> None:
     parts = [od.fold(policy, policy.init(), made[a:b], rewards[a:b]) for a, b in pairwise((0, 2, 5, 9))]
     merged = policy.merge(*parts)
     assert policy.posterior(merged) == pytest.approx(policy.posterior(whole).tolist(), rel=1e-12)
-    assert (merged.learnt, merged.experts) == (9, whole.experts)
+    assert (merged.learnt, merged.experts, whole.experts) == (9, (), ())
     assert merged.log_weights.max() == 0
     assert policy.posterior(policy.merge(whole)) == pytest.approx(policy.posterior(whole).tolist(), rel=1e-12)
 
@@ -197,8 +197,12 @@ def test_an_explanation_adds_up_to_the_odds(eligible: Any) -> None:
     np.testing.assert_allclose(parts.propensities, same, rtol=1e-14)
     late = policy.init()._replace(learnt=15)
     assert policy.explain(late, said).uniform.sum() == pytest.approx(0.1)  # step 16, counted by rewards
-    batch = policy.explain(policy.init((2,)), np.stack([SAID, said]), step=np.array([1, 4]))
-    np.testing.assert_allclose(batch.uniform.sum(axis=-1), [0.4, 0.2])
+    masks = np.array([[True, True, False], [False, False, True]])
+    batch = policy.explain(policy.init((2,)), np.stack([SAID, said]), eligible=masks, step=np.array([1, 4]))
+    np.testing.assert_allclose(batch.uniform, [[0.2, 0.2, 0.0], [0.0, 0.0, 0.2]])
+    wide = policy.explain(policy.init(), np.hstack([SAID, SAID]), step=1)  # six arms, three experts
+    np.testing.assert_allclose(wide.uniform, np.full(6, 0.4 / 6))
+    assert len(wide.arms) == 6
     with pytest.raises(od.NoEligibleArm, match=r"^at least one arm must be eligible; got none$"):
         policy.explain(policy.init(), said, eligible=np.zeros(3, dtype=np.bool_))
 

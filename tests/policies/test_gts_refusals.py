@@ -15,10 +15,13 @@ class Learning(od.GivenExperts):
     moves = True
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
-        return (np.zeros(1),)
+        return (np.zeros(1), np.zeros(1))
+
+    def predict(self, state: Any, context: Any) -> Any:
+        return super().predict((), context) + 0.1 * state[0]
 
     def update(self, state: Any, decision: od.Decision, reward: Any) -> Any:
-        return (state[0] + reward,)
+        return (state[0] + reward, state[1] + decision.step)
 
 
 class Forgetful(Learning):
@@ -51,7 +54,9 @@ def test_experts_that_learn_are_taught_after_they_were_judged() -> None:
     policy = od.GeneralizedThompsonSampling(Learning(NAMES), od.square_loss, eta=0.8, prior=PRIOR)
     made, _ = decisions(policy, 2)
     state = policy.update(policy.init(), made[0], 0.75)
-    assert state.experts[0].tolist() == [0.75]
+    assert (state.experts[0].tolist(), state.experts[1].tolist()) == ([0.75], [1])
+    assert policy.explain(state, SAID).predictions == pytest.approx(SAID + 0.075)
+    assert policy.odds(state, SAID).advice == pytest.approx(SAID + 0.075)
     folded = od.fold(policy, policy.init(), made, [0.75, 0.5])
     assert (folded.experts[0].tolist(), folded.learnt) == ([1.25], 2)
     assert policy.posterior(folded) == pytest.approx(by_hand(policy, made, [0.75, 0.5]), rel=1e-12)
@@ -77,7 +82,7 @@ def test_a_schedule_stays_within_0_and_1(value: Any) -> None:
 @pytest.mark.parametrize("setting", ["eta", "gamma", "optimism", "share", "discount"])
 def test_settings_at_their_ends(setting: str) -> None:
     within = {"eta": (1e-9, 1e12), "gamma": (0, 1), "optimism": (0, 1e9), "share": (0, 0.999), "discount": (1e-9, 1)}
-    beyond = {"eta": (0, 1.1e12), "gamma": (-0.1, 1.1), "optimism": (-0.1, np.inf), "share": (-0.1, 1.0)}
+    beyond = {"eta": (0, 1e12 + 1), "gamma": (-0.1, 1.1), "optimism": (-0.1, np.inf), "share": (-0.1, 1.0)}
     beyond["discount"] = (0, 1.1)
     for value in within[setting]:
         assert getattr(gts(**{setting: value}), setting) == value
@@ -127,3 +132,15 @@ def test_a_loss_outside_its_domain_is_named_with_its_expert(slept: bool) -> None
     two = od.Decision.stacked([one, one])
     with pytest.raises(od.OutOfDomain, match=r"got NaN for 1.25 of expert 'c'$"):
         policy.update(policy.init((2,)), two, np.array([1.0, 0.0]))
+
+
+def test_whole_numbers_are_rewards_and_float32_is_advice() -> None:
+    """What comes in is reckoned with in float64."""
+    policy = gts(optimism=0.5)
+    one = od.decide(policy, policy.init(), SAID.astype(np.float32), 0.5)
+    assert one.bonus is not None
+    assert one.bonus.dtype == np.float64
+    both = od.Decision.stacked([one, one])
+    whole = policy.update(policy.init((2,)), both, np.array([0, 1]))
+    same = policy.update(policy.init((2,)), both, np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(whole.log_weights, same.log_weights)

@@ -1,0 +1,55 @@
+"""A store in memory: events in a list, for tests of folds over many small logs."""
+
+from collections.abc import Iterator, Sequence
+
+from oddsmith.decision import Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.storage import DecisionMade, Event, ExpertChange, Line, Snapshot
+from oddsmith.storage.base import Erased, Rule, line_of
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """What a fold reads; positions are 10, 20, 30: above 0, growing, with gaps. Every event is taken as it is."""
+
+    def __init__(self, rule: Rule = "first") -> None:
+        self.rule = rule
+        self.events: list[tuple[int, Event]] = []
+        self.kept: dict[int, tuple[Snapshot, bytes]] = {}
+        self.asked: list[int] = []
+        self.erased: set[int] = set()
+
+    def append(self, *events: Event) -> int:
+        """The position of the last."""
+        for event in events:
+            self.events.append((self.head() + 10, event))
+        return self.head()
+
+    def head(self) -> int:
+        return self.events[-1][0] if self.events else 0
+
+    def lines(self, after: int, until: int) -> Iterator[Line]:
+        return (line_of(event, place) for place, event in self.events if after < place <= until)
+
+    def history(self, ids: Sequence[str], until: int) -> list[Line]:
+        return [line for line in self.lines(0, until) if line.id in ids and not line.kind.startswith("expert")]
+
+    def decisions(self, positions: Sequence[int]) -> list[Decision]:
+        made = {place: event.decision for place, event in self.events if isinstance(event, DecisionMade)}
+        self.asked.append(len(positions))
+        return [made[place]._replace(context=Erased()) if place in self.erased else made[place] for place in positions]
+
+    def changes(self) -> list[Line]:
+        return [line_of(event, place) for place, event in self.events if isinstance(event, ExpertChange)]
+
+    def snapshots(self) -> list[Snapshot]:
+        return [self.kept[place][0] for place in sorted(self.kept)]
+
+    def content(self, position: int) -> bytes:
+        if not self.kept[position][1]:
+            raise InvalidInput(f"position must be that of a snapshot; got {position}")
+        return self.kept[position][1]
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        self.kept[snapshot.position] = (snapshot, content)
