@@ -194,3 +194,15 @@ def test_the_picture_shows_the_differences_around_the_baseline() -> None:
     assert [line.split()[0] for line in lines[1:3]] == ["b", "a"]
     zero = lines[3].index("0 is the logger")
     assert lines[1].index("|") > zero > lines[2].rindex("|")
+
+
+def test_anytime_intervals_say_what_they_assume() -> None:
+    said = str(verdict(assessed("b", interval="anytime")))
+    assert "(95 % anytime interval, ips, at every row at once, for the mean value of the rows so far, which may" in said
+    arm, rng = np.zeros(1000, np.int64), np.random.default_rng(3)
+    falls = od.Log(arm=arm, reward=rng.random(1000) < np.linspace(0.9, 0.1, 1000), propensity=np.ones(1000))  # type: ignore[arg-type]
+    found = str(verdict(assess(falls, {"same": np.array([1.0])}, interval="anytime_constant")))
+    assert found.startswith("No answer for same: no constant value fits the rows")
+    assert found.endswith(
+        "(rule constant). Next: ask for the interval anytime, which is for the mean of a value that drifts."
+    )

@@ -80,7 +80,8 @@ def dm(log: Log, target: object, predictions: object) -> Terms:
 def dr(log: Log, target: object, predictions: object) -> Terms:
     """Doubly robust, q(π) + w (r - q(a)): unbiased, with the variance of what the model leaves (Dudík et al. 2011).
 
-    Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it.
+    Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it. Anytime intervals need
+    predictions that were made before the row, by a model of earlier rows or of another log.
     """
     rows = rows_of(log, target)
     weights, predicted = rows.weights(), _predictions(rows, predictions)

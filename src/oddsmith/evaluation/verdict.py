@@ -143,9 +143,10 @@ def _value(found: Assessment, name: str, one: Estimate, difference: Answer | Non
 
 
 def _refusal(found: Assessment, name: str) -> str:
-    """Why a target has no answer, by the first estimator that was asked, and what to do next."""
+    """Why a target has no answer, by the first estimator that a rule refused, and what to do next."""
     answers = found.answers[name]
-    one = next(answers[estimator] for estimator in ORDER if estimator in answers)
+    ordered = [answers[estimator] for estimator in ORDER if estimator in answers]
+    one = next((answer for answer in ordered if isinstance(answer, Estimate)), ordered[0])
     if isinstance(one, str):
         return f"No answer for {name}: {one}."
     rule, *others = one.refused
@@ -178,6 +179,7 @@ def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) ->
     """Level and kind of the interval, the estimator, and what else must be known."""
     level = f"{100 * found.logged.level:.4g} % {one.interval} interval"
     parts = [level if together < 2 else f"{level}s for all {together} together", estimator]
+    parts += [one.assumption] if one.interval.startswith("anytime") else []
     parts += [] if one.unbiased else ["its bias not counted"]
     parts += [f"rule {', '.join(one.overruled)} overruled"] if one.overruled else []
     return ", ".join(parts)
