@@ -1,6 +1,6 @@
 """Contexts as people bring them: forms, missing values, spelling; and what an agent says where it is misused."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.contexts import Row, check_columns, has_names, is_batch, joined, length, numbers, one, rows, taken
+from oddsmith.encoding import decode, encode
 from oddsmith.spelling import resembling
 
 TABLE = pd.DataFrame({"age": [3.0, None, 5.5], "city": ["Rome", "Oslo", None]})
@@ -124,6 +125,36 @@ def test_decisions_of_tables_come_back_from_json_as_rows() -> None:
     assert again.context == RECORDS
     assert again == decision
     assert [row.context for row in again.rows()] == [row.context for row in decision.rows()]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime(2026, 1, 2, 3, 4, 5, 6),
+        datetime(2026, 1, 2, tzinfo=UTC),
+        date(2026, 1, 2),
+        time(3, 4, 5),
+        timedelta(days=-1, microseconds=7),
+    ],
+    ids=repr,
+)
+def test_times_go_through_json(value: Any) -> None:
+    assert decode(encode({"when": value})) == {"when": value}
+    if isinstance(value, datetime):
+        stamp = pd.Timestamp(value) + pd.Timedelta(8, "ns")
+        assert decode(encode(stamp)) == value  # Python knows no nanoseconds
+        assert decode(encode(pd.DataFrame({"when": [value, None]}))) == [{"when": value}, {"when": None}]
+
+
+def test_times_of_numpy_and_pandas_go_through_json() -> None:
+    assert decode(encode(np.datetime64("2026-01-02", "ns"))) == datetime(2026, 1, 2)
+    assert decode(encode(np.datetime64("2026-01-02", "D"))) == datetime(2026, 1, 2)
+    assert (
+        decode(encode(np.timedelta64(1_000, "ns")))
+        == decode(encode(pd.Timedelta(1, "us")))
+        == timedelta(microseconds=1)
+    )
+    assert encode([pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")]) == [None] * 4
 
 
 def test_an_agent_says_what_was_meant() -> None:

@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import oddsmith as od
@@ -29,6 +31,7 @@ from doors import (
     SCHEMA,
     Middle,
     frame,
+    weighed,
 )
 from oddsmith.decision import fold
 from oddsmith.evaluation import cross_fit, policy_target
@@ -139,6 +142,24 @@ def test_a_row_for_each_arm(form: str) -> None:
         lambda: od.auto(ARMS, schema=SCHEMA, rows_per_arm=True, budget="small"),
     ):
         check_cell(make, offers, offers, None)
+
+
+def test_predictions_and_places_as_contexts() -> None:
+    """Banks whose context is no description: tables of predictions, numbers of rows."""
+    said = np.array([[0.2, 0.6], [0.7, 0.1]])
+    given = od.GivenExperts(["old", "new"])
+    for context in (said, said.tolist(), pd.DataFrame(said), pd.DataFrame(said, columns=ARMS), pl.DataFrame(said)):
+        check_cell(lambda: weighed(given), [context] * 4, [context] * 4, None)
+    gap = [[0.2, None], [0.7, 0.1]]
+    check_cell(lambda: weighed(given), [gap] * 4, [gap] * 4, None)
+    check_cell(
+        lambda: weighed(given), [{"old": 0.2}] * 4, [{"old": 0.2}] * 4, "got a dict: give a row of numbers for each"
+    )
+    table = od.TableExperts(np.stack([said, said[::-1]]))
+    for places in ([0, 1, 1, 0], np.array([0, 1, 1, 0]), pd.Series([0, 1, 1, 0]), pl.Series([0, 1, 1, 0])):
+        check_cell(lambda: weighed(table), places, [0, 1, 1, 0], None)
+    for wrong in (frame(ROWS), ROWS, [0, 1, 2, 9]):
+        check_cell(lambda: weighed(table), wrong, [{}, 7], r"context must be an index in 0 … 1; got")
 
 
 @pytest.mark.parametrize("form", FORMS)

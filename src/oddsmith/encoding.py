@@ -5,14 +5,15 @@ is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"
 {"$rows": names, "values": …} for data frames, which come back as the list of their rows.
 """
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts import Row, is_table, one, rows
+from oddsmith.contexts import Row, is_table, missing, one, plain, rows
 from oddsmith.errors import InvalidInput
 
 __all__ = ["decode", "decode_floats", "encode", "encode_floats"]
@@ -66,11 +67,21 @@ def encode(value: Any) -> Any:
     row = one(value)
     if row is not value:
         return encode(row)
-    if hasattr(value, "isoformat"):  # a time: pandas' NaT writes itself as NaT
-        return None if value != value else {"$time": value.isoformat()}
-    if type(value).__name__ == "NAType":  # pandas' missing value
+    if missing(value):
         return None
+    if isinstance(value, _TIMES):
+        return _time(value)
     raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
+
+
+def _time(value: Any) -> Any:
+    """A time to the microsecond; those of pandas and numpy may have nanoseconds, which Python has not."""
+    known = plain(value)
+    if isinstance(known, timedelta):
+        return {"$span": [known.days, known.seconds, known.microseconds]}
+    if isinstance(known, datetime):
+        return {"$time": datetime.isoformat(known)}
+    return {"$date" if isinstance(known, date) else "$clock": known.isoformat()}
 
 
 def _rows(values: list[Any]) -> Any:
@@ -95,8 +106,8 @@ def decode(value: Any) -> Any:
         return value
     if "$float" in value:
         return float(value["$float"])
-    if "$time" in value:
-        return datetime.fromisoformat(value["$time"])
+    if len(value) == 1 and (read := _READ.get(next(iter(value)))) is not None:
+        return read(next(iter(value.values())))
     if "$row" in value:
         return Row(decode(value["$row"]))
     if "$rows" in value:
@@ -110,3 +121,12 @@ def decode(value: Any) -> Any:
         values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"], dtype=dtype)
         return values.astype(dtype).reshape(value["shape"])[()]
     return {name: decode(inner) for name, inner in value.items()}
+
+
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_READ: dict[str, Callable[[Any], Any]] = {
+    "$time": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$clock": time.fromisoformat,
+    "$span": lambda parts: timedelta(*parts),
+}

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.special import expit, ndtr
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -181,6 +183,18 @@ class TestOnnx:
         np.testing.assert_allclose(onnx, od.ModelExperts({"m": model}, arms).predict((), x), atol=1e-6)
         single = od.OnnxExperts({"m": path.read_bytes()}, arms).predict((), x[0])
         np.testing.assert_allclose(single, onnx[0], atol=1e-6)
+
+    def test_tables_of_numbers_and_nothing_else(self, path: Path) -> None:
+        x = np.random.default_rng(3).normal(size=(5, 4))
+        bank = od.OnnxExperts({"m": path}, ("0", "1", "2"))
+        table = pd.DataFrame(x, columns=list("abcd"))
+        for context in (table, pl.from_pandas(table), pa.Table.from_pandas(table)):
+            np.testing.assert_array_equal(bank.predict((), context), bank.predict((), x))
+        np.testing.assert_array_equal(bank.predict((), table.iloc[1]), bank.predict((), x[1]))
+        with pytest.raises(od.InvalidInput, match=r"^context column 'b' must be a number; got 'Rome'"):
+            bank.predict((), table.astype(object).assign(b="Rome"))
+        with pytest.raises(od.InvalidInput, match=r"got a dict: ask the experts through Encoded\(experts, schema\)"):
+            bank.predict((), {"b": 1.0, "a": 2.0, "c": 3.0, "d": 4.0})  # whose order means nothing
 
     def test_a_changed_file_is_another_policy(self, path: Path, tmp_path: Path) -> None:
         arms = ("0", "1", "2")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import oddsmith as od
@@ -90,6 +92,7 @@ def test_they_say_what_they_say_at_home(rules: od.Isolated, tmp_path: Path, monk
     assert (rules.names, rules.arms, rules.moves) == (home.names, home.arms, home.moves)
     assert od.fingerprint(rules) == od.fingerprint(home)
     contexts = [CALM, [CALM, {"do": None, "x": 0.9}], np.zeros((3, 2))]
+    contexts += [pd.DataFrame([CALM, CALM]), pl.DataFrame([CALM]), pd.DataFrame([CALM]).iloc[0]]
     for context in contexts:
         for eligible in (None, np.array([True, False])):
             for mine, theirs in zip(

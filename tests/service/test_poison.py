@@ -108,7 +108,7 @@ def test_unguarded_poison_would_fail_the_decision(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(opening, "guarded", lambda policy, *_, **__: policy)
     with here(served(tmp_path, "unguarded")) as service:
-        assert service.ask("POST", "/v1/decide", json={"context": "raises"}).status_code == 500
+        assert service.ask("POST", "/v1/decide", json={"context": "raises"}).status_code >= 400
 
 
 WRITES = """

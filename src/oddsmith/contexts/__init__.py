@@ -2,7 +2,7 @@
 
 from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, taken
 from oddsmith.contexts.reading import numbers
-from oddsmith.contexts.values import as_number, check_columns, check_json, missing, shown, unreadable
+from oddsmith.contexts.values import as_number, check_columns, check_json, missing, plain, shown, unreadable
 
 __all__ = [
     "Row",
@@ -17,6 +17,7 @@ __all__ = [
     "missing",
     "numbers",
     "one",
+    "plain",
     "rows",
     "shown",
     "taken",

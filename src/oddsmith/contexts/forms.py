@@ -38,7 +38,9 @@ def is_table(context: Any) -> bool:
 
 
 def one(context: Any) -> Any:
-    """One context: a row of a table as a `Row`, a dict with None for pandas' NA and NaT, everything else as it is.
+    """One context: a row of a table as a `Row`, a dict with None for pandas' NA and NaT, columns and tensors as arrays.
+
+    Everything else is as it was.
 
     >>> import pandas as pd
     >>> one(pd.Series({"age": 3.0, "city": None}))
@@ -48,12 +50,15 @@ def one(context: Any) -> Any:
         if "pandas" not in sys.modules or _USUAL.issuperset(map(type, context.values())):
             return context
         return {n: None if missing(value) and not isinstance(value, float) else value for n, value in context.items()}
+    if isinstance(context, np.ndarray):
+        return context
     if isinstance(context, np.void) and context.dtype.names:
         return Row({name: plain(context[name]) for name in context.dtype.names})
     if hasattr(context, "iloc") and not hasattr(context, "columns"):
         names = context.index.tolist()
         return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
-    return context
+    is_array = hasattr(context, "__array__") and not isinstance(context, np.generic) and not is_table(context)
+    return np.asarray(context) if is_array else context
 
 
 def is_batch(context: Any) -> bool:
@@ -89,8 +94,9 @@ def rows(contexts: Any) -> Sequence[Any]:
         names = _names(contexts)
         if not _are_names(names):
             return list(contexts.to_numpy())
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InvalidInput(f"columns of a table must have distinct names; got {twice[0]!r} twice: rename one")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInput(f"columns of a table must have distinct names; got {twice!r} twice: rename one")
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
     if isinstance(contexts, np.ndarray):

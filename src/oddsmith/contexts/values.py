@@ -42,8 +42,9 @@ def plain(value: Any) -> Any:
         return value if value == value else None
     if missing(value):
         return None
-    if isinstance(value, np.datetime64):
-        return value.astype("datetime64[us]").item()  # nanoseconds would become a whole number
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        unit = "datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]"
+        return value.astype(unit).item()  # nanoseconds would become a whole number
     return value.item() if isinstance(value, np.generic) else value
 
 

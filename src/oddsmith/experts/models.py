@@ -67,6 +67,11 @@ class ModelExperts(Experts):
     def names(self) -> Sequence[str]:
         return tuple(self.models)
 
+    @property
+    def _bare(self) -> bool:
+        """Whether the models know columns by their places alone."""
+        return all(getattr(model, "bare", False) for model in self.models.values())
+
     def split(self) -> tuple["ModelExperts", ...]:
         """One bank for each model, so that a guard can tell them apart."""
         rest = (self.arms, self.arm_features, self.clip, self.version)
@@ -87,7 +92,7 @@ class ModelExperts(Experts):
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """What the models are asked (rows), and the batch axes."""
-        if self.arm_features is None and has_names(context):
+        if self.arm_features is None and has_names(context) and not self._bare:
             return (_frame(context), (length(context),)) if is_batch(context) else (_frame([context]), ())
         features = _as_features(context)
         n_arms = len(self.arms)
@@ -223,4 +228,4 @@ def _ordered(frame: Any, wanted: Any) -> Any:
     return frame[list(known)]
 
 
-_NAMES = "without arm_features models read names, as columns of a data frame"
+_NAMES = "ask the experts through Encoded(experts, schema), which reads names"

@@ -59,7 +59,9 @@ class OnnxExperts(Experts):
 
 
 class _OnnxModel:
-    """One ONNX session that answers `predict` like a scikit-learn model."""
+    """One ONNX session that answers `predict` like a scikit-learn model, on bare numbers."""
+
+    bare = True
 
     def __init__(self, name: str, content: bytes) -> None:
         try:
@@ -82,11 +84,10 @@ class _OnnxModel:
         dtype = _FLOATS.get(self._input.type)
         if dtype is None:
             raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
-        fed = {self._input.name: numbers(rows, _NAMES).astype(dtype)}
+        fed = {self._input.name: numbers(rows).astype(dtype)}
         return np.asarray(self._session.run([self._output.name], fed)[0], dtype=np.float64)
 
 
-_NAMES = "ask the experts through Encoded(experts, schema), which reads names"
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 
