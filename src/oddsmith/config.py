@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.spelling import did_you_mean
+from oddsmith.spelling import did_you_mean, hint
 
 __all__ = ["Keys", "read_toml"]
 
@@ -73,7 +73,8 @@ class Keys:
         value, allowed = self.get(name, default), list(choices)
         if not isinstance(value, str) or (allowed and value not in allowed):
             what = f"one of {', '.join(allowed)}" if allowed else "a text"
-            raise InvalidInput(f"{self.named(name)} must be {what}; got {value!r:.60}")
+            meant = hint(value, allowed) if isinstance(value, str) else ""
+            raise InvalidInput(f"{self.named(name)} must be {what}; got {value!r:.60}{meant}")
         return value
 
     def table(self, name: str, default: Any = _REQUIRED) -> "Keys":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean", "nearest", "resembling"]
+__all__ = ["did_you_mean", "hint", "nearest", "resembling"]
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -70,6 +70,16 @@ def _slips(word: str, other: str) -> int:
             row.append(cost)
         table.append(row)
     return table[-1][-1]
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """The same question for the end of a sentence, "; did you mean city?", or "" where no name is near.
+
+    >>> hint("citty", ["age", "city"])
+    '; did you mean city?'
+    """
+    near = nearest(name, names)
+    return f"; did you mean {near}?" if near is not None else ""
 
 
 def _abbreviates(word: str, other: str) -> bool:

@@ -178,8 +178,10 @@ def test_what_was_overruled_and_what_was_not_served_as_logged_are_said() -> None
     found = assessed("b", log=log(60), overrule=["ess", "share", "weight"])
     assert "overruled)" in str(verdict(found))
     assert isinstance(found.served, ServedReport)
-    caught = replace(found, served=found.served._replace(caught=True))
-    assert str(verdict(caught)).startswith("Caution, the arms do not look drawn from the logged odds, so this may be")
+    caught = replace(found, served=found.served._replace(caught=True, evidence="decisive"))
+    assert str(verdict(caught)).startswith("Caution, arms do not follow the logged odds, so this may be wrong: ")
+    maybe = replace(found, served=found.served._replace(caught=True, evidence="some"))
+    assert str(verdict(maybe)).startswith("Caution, there is some evidence that arms do not follow the logged odds, ")
 
 
 @pytest.mark.parametrize("settings", [{}, {"model": True}, {"interval": "anytime"}])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oddsmith.service.experiment import Experiment
+from oddsmith.service.keys import create
 from service.served import CONTEXT, EXPERTS, here, place
 from service.test_modes import BENCH
 
@@ -48,6 +49,39 @@ def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
             served.post("reward", {"id": id, "reward": 1})
         without = {name: value for name, value in complete.items() if name != "visits"}
         assert "asleep" not in served.post("decide", {"context": without})
+
+
+def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        said = served.post("decide", {"ctx": CONTEXT}, status=422)["error"]
+        assert said.startswith("ctx is not a field; did you mean context? Allowed: experiment, context, id, ")
+        said = served.post("decide/batch", {"decisions": [{"contxt": CONTEXT}]}, status=422)["error"]
+        assert said.startswith("decisions[0]: contxt is not a field; did you mean context? Allowed: context, id, ")
+        said = served.post("decide/batch", {"decision": [{"context": CONTEXT}]}, status=422)["error"]
+        assert said == "decision is not a field; did you mean decisions? Allowed: decisions, experiment"
+        said = served.post("reward/batch", {"rewards": [{"id": "a", "rewrd": 1}]}, status=422)["error"]
+        assert "rewards[0]: rewrd is not a field; did you mean reward? Allowed: id, reward, key" in said
+        said = served.post("reward", {"id": "a", "reward": 1, "zzz": 1}, status=422)["error"]
+        assert said == "zzz is not a field; Allowed: experiment, id, reward, key"
+        said = served.post("decide", {"context": CONTEXT, "eligible": ["teck"]}, status=422)["error"]
+        assert said.endswith("got 'teck'; did you mean tech?")
+
+
+def test_an_unknown_experiment_is_answered_with_the_names_the_key_may_call(tmp_path: Path) -> None:
+    files, keys = [place(tmp_path, name) for name in ("news", "shop", "secret")], tmp_path / "keys.json"
+    every, some = create(keys, "every", ["read"]), create(keys, "some", ["read"], ["news", "shop", "nwes"])
+
+    def asked(token: str, query: str, status: int) -> str:
+        answer = served.ask("GET", f"/v1/stats{query}", headers={"authorization": f"Bearer {token}"})
+        assert answer.status_code == status
+        return str(answer.json()["error"])
+
+    with here(*files, keys=keys) as served:
+        said = asked(every, "?experiment=nwes", 404)
+        assert said == "there is no experiment 'nwes'; did you mean news? There is: news, shop, secret"
+        assert asked(some, "?experiment=nwes", 404).endswith("did you mean news? There is: news, shop")
+        assert asked(every, "", 422) == "experiment must be given where there are 3, news, shop, secret; got none"
+        assert "shop" not in asked(some, "?experiment=secrt", 403)
 
 
 def test_units_and_ids_do_not_mix(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -35,8 +36,11 @@ CHANGES = {
 def test_seed_arms_and_units_stay(tmp_path: Path, what: str) -> None:
     path = place(tmp_path)
     open_experiment(path).store.close()
-    with pytest.raises(od.BadFile, match=f"{what} must be as the log was begun with|is the log of another policy"):
+    with pytest.raises(
+        od.BadFile, match=f"{what} must be as the log was begun with|is the log of another policy"
+    ) as refused:
         open_experiment(edited(path, *CHANGES[what]))
+    assert re.search(r"\. Undo the change, or .*begin a new (log|one): another store", str(refused.value))
     open_experiment(edited(path, *reversed(CHANGES[what]))).store.close()  # and nothing was harmed
 
 

@@ -132,7 +132,7 @@ def test_experiments_share_a_database(server: Server, store: PostgresStore, expe
 
 
 def test_reading_needs_no_policy(server: Server, experiment: str) -> None:
-    with pytest.raises(od.BadFile, match=f"experiment '{experiment}' in .* must be a store of format"):
+    with pytest.raises(od.InvalidInput, match=f"experiment must be one of the database, .*; got '{experiment}'"):
         PostgresReader(server.url(), experiment=experiment)
     with PostgresStore(server.url(), policy(), experiment=experiment, rule="sum", about={"seed": 7}) as store:
         positions = append(store, made("a"))

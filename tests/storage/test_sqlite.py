@@ -231,7 +231,7 @@ def test_a_reader_needs_neither_the_policy_nor_the_right_to_write(tmp_path: Path
             assert reader.decisions([1]) == store.decisions([1])
     with SQLiteStore(path, policy()) as store:
         assert store.about == about  # as it was first said
-    with pytest.raises(od.StoreFailed, match="there is no such file"):
+    with pytest.raises(od.BadFile, match="there is no such file"):
         SQLiteReader(tmp_path / "nowhere.sqlite")
     (tmp_path / "other").write_text("not a database" * 100)
     with pytest.raises(od.BadFile, match="must be a store"):

@@ -12,6 +12,7 @@ from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, read
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.logs.table import Log
 from oddsmith.policy_file import PolicyFile, read_policy
+from oddsmith.spelling import hint
 
 __all__ = ["add_commands"]
 
@@ -93,7 +94,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     """The log and the targets' odds; policy files come first, as they name the arms."""
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
-    files = {name: read_policy(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
+    files = {name: _file(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
     known = {file.arms for file in files.values()}
     if len(known) > 1:
         raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, sorted(known)))}")
@@ -108,6 +109,13 @@ def _read(asked: argparse.Namespace) -> _Question:
     if asked.state is None:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
     return _Question(log, targets, next((file.schema for file in files.values()), None), notes)
+
+
+def _file(name: str) -> PolicyFile:
+    """The policy file of a target; a word that is no file may be a misspelt one."""
+    if not Path(name).exists() and (meant := hint(name, ["uniform"])):
+        raise InvalidInput(f"target must be a policy file, uniform or arm:NAME; got {name!r}{meant}")
+    return read_policy(name)
 
 
 def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
@@ -138,7 +146,7 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: Path | None) -> A
     names = [str(a) for a in range(log.n_arms)] if log.arms is None else list(log.arms)
     if arm not in names:
         some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}")
+        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}{hint(arm, names)}")
     return arm_target(log, names.index(arm))
 
 

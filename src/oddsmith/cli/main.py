@@ -1,33 +1,29 @@
-"""`oddsmith COMMAND …`: errors are one line, and exit with 2; an answer that is refused, or is no, exits with 3."""
+"""`oddsmith COMMAND …`: one line for what goes wrong, and an exit code that says whose turn it is.
 
-import argparse
+0: answered. 1: something failed that is not the question (a store, a disk, memory, or a fault of ours, with its
+traceback). 2: the question is wrong. 3: there is no answer, or the answer is no. 130: stopped from the keyboard.
+"""
+
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from oddsmith import __version__
 from oddsmith.cli import evaluate, fit, keys, lab, proof, replay, serve, theory
+from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
-from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.errors import OddsmithError, StoreFailed
 
 __all__ = ["main"]
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, like all others."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InvalidInput(f"{message} ({self.prog} --help)")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 if it went well, 2 with one line on standard error if not, 3 if it is refused, or a no.
+    """Run one command, and give back its exit code.
 
     >>> main(["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"])
     2
     """
-    parser = _Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
+    parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
     parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     theory.add_commands(commands)
@@ -46,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
         print(f"oddsmith: not enough memory; ask for less at once ({error})", file=sys.stderr)
-        return 2
+        return 1
     except KeyboardInterrupt:
         print("oddsmith: stopped; what was finished is kept where the command keeps results", file=sys.stderr)
         return 130

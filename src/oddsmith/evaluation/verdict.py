@@ -65,7 +65,8 @@ def verdict(found: Assessment) -> Verdict:
     ]
     sentences += [_refusal(found, name) for name in names if name not in compare and name not in values]
     if not isinstance(found.served, str) and found.served.caught:
-        sentences[0] = f"Caution, the arms do not look drawn from the logged odds, so this may be wrong: {sentences[0]}"
+        claim = "" if found.served.evidence == "decisive" else f"there is {found.served.evidence} evidence that "
+        sentences[0] = f"Caution, {claim}arms do not follow the logged odds, so this may be wrong: {sentences[0]}"
     return Verdict(estimator, tuple(sentences), _picture(found, names, compare, values))
 
 

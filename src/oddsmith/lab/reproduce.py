@@ -14,6 +14,7 @@ from oddsmith.lab.claims import EXPERIMENTS
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.progress import progress
 from oddsmith.reports.page import Figure, Section, Table, write
+from oddsmith.spelling import hint
 
 __all__ = ["report", "reproduce", "verdict"]
 
@@ -34,7 +35,8 @@ def reproduce(
     that a run that was stopped goes on where it was, and a changed library starts anew.
     """
     if unknown := [name for name in names if not any(_asked(known, name) for known in EXPERIMENTS)]:
-        raise InvalidInput(f"experiments must be of {', '.join(EXPERIMENTS)}; got {unknown[0]!r}")
+        meant = hint(unknown[0], EXPERIMENTS)
+        raise InvalidInput(f"experiments must be of {', '.join(EXPERIMENTS)}; got {unknown[0]!r}{meant}")
     chosen = [known for known in EXPERIMENTS if not names or any(_asked(known, name) for name in names)]
     folder = Path(out) / "experiments"
     try:

@@ -23,16 +23,18 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.guard import SCOPES, authorize
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.limits import Limits
-from oddsmith.service.messages import Health
+from oddsmith.service.messages import DecideEntry, Health, RewardEntry
 from oddsmith.service.metrics import Metrics
 from oddsmith.service.openapi import document
 from oddsmith.service.opening import Opened
 from oddsmith.service.operations import OPERATIONS, Operation
 from oddsmith.service.refusal import Refusal
+from oddsmith.spelling import did_you_mean
 
 __all__ = ["Service", "make_app"]
 
 _PLACE = re.compile(r"^(.*) - at `\$\.?(.+)`$", re.DOTALL)
+_FIELD = re.compile(r"Object contains unknown field `(.*?)`", re.DOTALL)
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 _FULL = ("disk is full", "database or disk is full", "No space left")
@@ -63,14 +65,17 @@ class Service:
             await asyncio.gather(self._restoring, return_exceptions=True)
         await asyncio.gather(*(experiment.end() for experiment in self.experiments.values()))
 
-    def named(self, name: str | None) -> Experiment:
-        """The experiment of this name, or the only one; it must be ready."""
+    def named(self, name: str | None, operation: Operation, request: Request) -> Experiment:
+        """The experiment of this name, or the only one; it must be ready. Refusals name those the key may call."""
+        mine = [one for one in self.experiments if self._refused(operation, request, one) is None]
         if name is None and len(self.experiments) == 1:
             (experiment,) = self.experiments.values()
         elif name is None:
-            raise InvalidInput(f"experiment must be given where there are {len(self.experiments)}; got none")
+            count = len(self.experiments)
+            raise InvalidInput(f"experiment must be given where there are {count}, {_some(mine)}; got none")
         elif name not in self.experiments:
-            raise routes.NotFound(f"there is no experiment {name!r:.80}")
+            meant = did_you_mean(name[:80], mine)
+            raise routes.NotFound(f"there is no experiment {name!r:.80}; {meant}There is: {_some(mine)}")
         else:
             experiment = self.experiments[name]
         if experiment.learner.now.state is None:
@@ -84,7 +89,7 @@ class Service:
         refused = self._refused(operation, request, self._only(name))
         if refused is not None:
             return _refuse(refused)
-        answer = await getattr(routes, operation.name)(self.named(name), asked)
+        answer = await getattr(routes, operation.name)(self.named(name, operation, request), asked)
         return Response(_encode(answer), media_type="application/json")
 
     async def tell(self, operation: Operation, request: Request) -> Response:
@@ -93,7 +98,7 @@ class Service:
         refused = self._refused(operation, request, self._only(name))
         if refused is not None:
             return _refuse(refused)
-        experiment = self.named(name)
+        experiment = self.named(name, operation, request)
         if operation.name == "decision":
             explain = request.query_params.get("explain", "false")
             if explain not in ("true", "false"):
@@ -167,7 +172,7 @@ def _endpoint(service: Service, operation: Operation) -> Callable[[Request], Awa
         try:
             response: Response = await work(request)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            response = _refuse(_refusal(error))
+            response = _refuse(_refusal(error, operation.body))
         except Exception:
             service.metrics.answered(operation.path, 500, time.perf_counter() - start)
             raise
@@ -177,11 +182,11 @@ def _endpoint(service: Service, operation: Operation) -> Callable[[Request], Awa
     return endpoint
 
 
-def _refusal(error: Exception) -> Refusal:
-    """The answer that an error stands for."""
+def _refusal(error: Exception, body: Any) -> Refusal:
+    """The answer that an error stands for; `body` is the type of message that was expected."""
     said = str(error)
     if isinstance(error, msgspec.ValidationError):
-        return Refusal(422, "invalid", _PLACE.sub(r"\2: \1", said))
+        return Refusal(422, "invalid", _PLACE.sub(r"\2: \1", _FIELD.sub(partial(_misspelt, body, said), said)))
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeError):
         return Refusal(400, "malformed", f"the body must be JSON; {said:.200}")
     if isinstance(error, routes.NotFound):
@@ -192,6 +197,18 @@ def _refusal(error: Exception) -> Refusal:
         full = any(word in said for word in _FULL)
         return Refusal(507, "disk_full", said) if full else Refusal(503, "store_failed", said)
     return Refusal(422, "invalid", said)
+
+
+def _misspelt(body: Any, said: str, found: re.Match[str]) -> str:
+    """What is said of a field that is none: the one that may be meant, and all there are."""
+    place = _PLACE.match(said)
+    inner = {"decisions": DecideEntry, "rewards": RewardEntry}.get(place[2].partition("[")[0] if place else "", body)
+    fields = inner.__struct_fields__
+    return f"{found[1]:.80} is not a field; {did_you_mean(found[1][:80], fields)}Allowed: {', '.join(fields)}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (" …" if len(names) > 20 else "") if names else "none that this key may call"
 
 
 def _refuse(refusal: Refusal) -> Response:

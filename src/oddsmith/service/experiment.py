@@ -22,6 +22,7 @@ from oddsmith.service.messages import Decided, DecideEntry
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
+from oddsmith.spelling import hint
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Receipt
 from oddsmith.storage.events import DecisionMade, Event
@@ -259,7 +260,8 @@ class Experiment:
     def _number(self, what: str, arm: str) -> int:
         number = self._numbers.get(arm)
         if number is None:
-            raise InvalidInput(f"{what} must be among the arms {list(self.arms)[:8]}; got {arm!r:.60}")
+            meant = hint(arm, self.arms)
+            raise InvalidInput(f"{what} must be among the arms {list(self.arms)[:8]}; got {arm!r:.60}{meant}")
         return number
 
     def _incumbents(self, asked: DecideEntry, decision: Decision, ours: Odds, policy: Policy) -> Decision:

@@ -25,6 +25,9 @@ from oddsmith.storage.sqlite import SQLiteStore
 __all__ = ["Opened", "open_experiment", "open_experiments"]
 
 
+_ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: another store in [service]."}
+
+
 @dataclass(eq=False)
 class Opened:
     """What an experiment is served from. `bench` are experts that may join, by name."""
@@ -139,7 +142,8 @@ def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
         began = store.about.get(what, about[what])
         if began != about[what] and not (what == "seed" and file.seed is None):
             raise BadFile(
-                f"{file.path}: {what} must be as the log was begun with, {began!r:.80}; got {about[what]!r:.80}"
+                f"{file.path}: {what} must be as the log was begun with, {began!r:.80}; got {about[what]!r:.80}. "
+                f"{_ANEW.get(what, 'Undo the change, or begin a new log: another store in [service].')}"
             )
 
 

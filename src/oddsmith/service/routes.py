@@ -10,6 +10,7 @@ from oddsmith.policies.judge import active
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.records import record_of
+from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 
@@ -215,7 +216,8 @@ async def _check_change(experiment: Experiment, asked: m.Change) -> None:
     weights, there = experiment.weights(), active(experiment.learner.now.policy)
     if asked.change == "retired":
         if asked.expert not in weights:
-            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}")
+            meant = hint(asked.expert, weights)
+            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}{meant}")
         if asked.expert not in there:
             raise Conflict(f"expert must be there to be retired; got {asked.expert!r}, which is not")
         if len(there) == 1:
@@ -227,4 +229,5 @@ async def _check_change(experiment: Experiment, asked: m.Change) -> None:
         await asyncio.to_thread(experiment.opened.reread)
         if asked.expert not in experiment.opened.bench:
             bench = ", ".join(experiment.opened.bench) or "which is empty"
-            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {asked.expert!r:.60}")
+            meant = hint(asked.expert, experiment.opened.bench)
+            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {asked.expert!r:.60}{meant}")

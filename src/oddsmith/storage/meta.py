@@ -13,6 +13,7 @@ from oddsmith.storage.base import Rule
 __all__ = ["FORMAT", "Introduced", "check_format", "check_owner", "check_rule", "meta_of"]
 
 FORMAT = "oddsmith store 1"
+_NEXT = "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy."
 
 
 def check_rule(rule: str) -> None:
@@ -38,9 +39,9 @@ def check_owner(where: object, said: Mapping[str, str], mine: Mapping[str, str])
     """Refuse the store of another policy or rule."""
     if said["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(said["policy"]), json.loads(mine["policy"]))
-        raise BadFile(f"{where} is the log of another policy: {changed}")
+        raise BadFile(f"{where} is the log of another policy: {changed}. {_NEXT}")
     if said["rule"] != mine["rule"]:
-        raise BadFile(f"{where} was made with the reward rule {said['rule']!r}; got {mine['rule']!r}")
+        raise BadFile(f"{where} was made with the reward rule {said['rule']!r}; got {mine['rule']!r}. {_NEXT}")
 
 
 class Introduced(ABC):

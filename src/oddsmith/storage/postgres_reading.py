@@ -10,6 +10,7 @@ from typing import Any
 
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.spelling import hint
 from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced, check_format
 from oddsmith.storage.postgres_link import PATIENCE, PLACES, Link
@@ -40,6 +41,10 @@ class PostgresReader(Introduced):
                 "select number, m.name, value from experiments e join meta m on experiment = number where e.name = $1"
             )
             found = link.read(query, link.experiment)
+            if not found:
+                names = [name for (name,) in link.read("select name from experiments order by name")]
+                known, meant = ", ".join(names) or "none", hint(link.experiment, names)
+                raise InvalidInput(f"experiment must be one of the database, {known}; got {link.experiment!r}{meant}")
             self.introduce(link.where, check_format(link.where, {name: value for _, name, value in found}))
         except BaseException:
             link.close()

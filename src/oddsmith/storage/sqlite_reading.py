@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.decision import Decision
-from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced
 from oddsmith.storage.rows import read_decision, read_evidence
@@ -28,7 +28,7 @@ class SQLiteReader(Introduced):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise StoreFailed(f"{self.path} must be a store; there is no such file")
+            raise BadFile(f"{self.path} must be a store; there is no such file")
         self._reading = connect(self.path, read_only=True)
         try:
             self.introduce(self.path, meta(self._reading, self.path))
