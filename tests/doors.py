@@ -116,11 +116,15 @@ def weighed(bank: Any) -> Any:
     return od.GeneralizedThompsonSampling(bank, gamma=0.1)
 
 
+FEW = ("complete", "None", "NA", "new category", "misspelt")  # for policies that leave reading to a bank named above
+
+
 class Door(NamedTuple):
     """A policy that reads contexts with names, and how: by a schema, by all names, as a model or function likes."""
 
     make: Callable[[], Any]
     reads: str
+    conditions: tuple[str, ...] = tuple(CONDITIONS)
 
 
 DOORS: dict[str, Door] = {
@@ -130,14 +134,14 @@ DOORS: dict[str, Door] = {
     "refitted": Door(lambda: weighed(REFITTED), "schema"),
     "stack": Door(lambda: weighed(od.stack(FUNCTIONS, LINES)), "schema"),
     "guarded": Door(lambda: weighed(od.Guarded(od.stack(FUNCTIONS, LINES))), "any"),
-    "clipped": Door(lambda: weighed(od.Clipped(LINES)), "schema"),
-    "exp4": Door(lambda: od.EXP4(FUNCTIONS, 0.5, gamma=0.1), "any"),
-    "squarecb": Door(lambda: od.SquareCB(FUNCTIONS, 10.0), "any"),
-    "exp4p": Door(lambda: od.EXP4P(FUNCTIONS, 100), "any"),
-    "fastcb": Door(lambda: od.FastCB(FUNCTIONS, 10.0), "any"),
-    "epoch greedy": Door(lambda: od.EpochGreedy(FUNCTIONS), "any"),
-    "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any"),
-    "bounded": Door(lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema"),
+    "clipped": Door(lambda: weighed(od.Clipped(LINES)), "schema", FEW),
+    "exp4": Door(lambda: od.EXP4(FUNCTIONS, 0.5, gamma=0.1), "any", FEW),
+    "squarecb": Door(lambda: od.SquareCB(FUNCTIONS, 10.0), "any", FEW),
+    "exp4p": Door(lambda: od.EXP4P(FUNCTIONS, 100), "any", FEW),
+    "fastcb": Door(lambda: od.FastCB(FUNCTIONS, 10.0), "any", FEW),
+    "epoch greedy": Door(lambda: od.EpochGreedy(FUNCTIONS), "any", FEW),
+    "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any", FEW),
+    "bounded": Door(lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema", FEW),
     "auto": Door(lambda: od.auto(ARMS, budget="small"), "names"),
     "auto, schema": Door(lambda: od.auto(ARMS, schema=SCHEMA), "schema"),
     "linucb": Door(lambda: od.LinUCB(n_arms=2, schema=SCHEMA), "schema"),
@@ -145,8 +149,8 @@ DOORS: dict[str, Door] = {
     "linear thompson": Door(lambda: od.LinearThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
     "logistic thompson": Door(lambda: od.LogisticThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
     "probit thompson": Door(lambda: od.ProbitThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
-    "beta thompson": Door(lambda: od.BetaThompsonSampling(2, gamma=0.1), "nothing"),
-    "ucb1": Door(lambda: od.UCB1(2), "nothing"),
+    "beta thompson": Door(lambda: od.BetaThompsonSampling(2, gamma=0.1), "nothing", FEW),
+    "ucb1": Door(lambda: od.UCB1(2), "nothing", FEW),
 }
 REFUSED: dict[str, dict[str, str]] = {  # by what a door reads: the conditions it refuses, and the words it says
     "any": {},
