@@ -1,31 +1,32 @@
 """Do intervals cover? Worlds with known values by family, 500 logs each; `python -m benchmarks.coverage [--logs 500]`.
 
-Every log is a `Log`, every answer one of `estimate`: refusals are counted, answers cover or not. A biased estimator's
-interval is for its own mean: exact for a given threshold, the mean over all logs for a chosen one. Anytime intervals
-are looked at after every row of every log: one miss at any row is a miss.
+The logs of a world are answered together (`coverage_batch`), and some of them by `estimate` itself, which must say the
+same. Refusals are counted, answers cover or not. A biased estimator's interval is for its own mean: exact for a given
+threshold, the mean over all logs for a chosen one. Anytime intervals are looked at after every row of every log: one
+miss at any row is a miss.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from math import log, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.coverage_batch import THRESHOLD, Column, Played, columns
 from benchmarks.coverage_worlds import WORLDS, World
 from benchmarks.timing import table
 from oddsmith.engines import each
-from oddsmith.evaluation import Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
+from oddsmith.evaluation import Bets, Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
 from oddsmith.evaluation.betting import log_wealth
-from oddsmith.evaluation.diagnostics import broken, diagnose
-from oddsmith.evaluation.running import log_evidence, running_sums
+from oddsmith.evaluation.running import RATES, Sums, log_evidence, running_sums
 from oddsmith.logs import Log
 
 LEVEL = 0.95
-THRESHOLD = 5.0  # of clipped_ips
-SLOW = 2  # worlds of each family with bootstrap intervals, anytime ones of dr and chosen settings
+NEEDED = -log((1 - LEVEL) / 2)  # evidence against a value on one side
+SLOW = 1  # worlds of each family with bootstrap intervals, anytime ones of dr and chosen settings
+CHECKED = 3  # logs of each world that `estimate` answers, too
 NUMBERS = 200_000  # rows whose bets are held at once
 BERNSTEIN = ("ips", "dr", "clipped_ips")
 BETS = ("ips", "ips - logged")
@@ -74,14 +75,12 @@ def together(tallies: list[Tally]) -> Tally:
     return Tally(*(sum(column) for column in zip(*tallies, strict=True)))
 
 
-def played(world: World, logs: int, seed: int) -> Iterator[tuple[Log, Any]]:
-    """So many logs of a world, each with the contexts of its rows."""
-    for contexts, arms, rewards in zip(*world.draw(logs, seed), strict=True):
-        odds = world.logger[contexts]
-        if world.drawn:
-            yield Log(arm=arms, reward=rewards, propensity=odds[np.arange(len(arms)), arms]), contexts
-        else:
-            yield Log(arm=arms, reward=rewards, propensities=odds), contexts
+def log_of(played: Played, i: int) -> Log:
+    """One of the logs."""
+    odds, arms = played.world.logger[played.contexts[i]], played.arms[i]
+    if played.world.drawn:
+        return Log(arm=arms, reward=played.rewards[i], propensity=odds[np.arange(len(arms)), arms])
+    return Log(arm=arms, reward=played.rewards[i], propensities=odds)
 
 
 def terms_of(world: World, one: Log, contexts: Any) -> dict[str, Terms]:
@@ -108,57 +107,88 @@ def truths(world: World) -> dict[str, Any]:
 
 def measure(world: World, logs: int, seed: int, slow: int = SLOW) -> Tallies:
     """The tallies of one world; with bootstrap intervals and chosen settings if its number is below `slow`."""
-    ends: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    bets, refused, means = defaultdict(list), defaultdict(list), defaultdict(list)
-    for one, contexts in played(world, logs, seed):
-        made = terms_of(world, one, contexts)
-        chosen = _chosen(world, one, contexts) if world.number < slow else {}
-        for name, terms in {**made, **chosen}.items():
-            for kind in _kinds(name, chosen=name in chosen, slow=world.number < slow):
-                answer = estimate(terms, level=LEVEL, interval=kind, floor=world.floor)
-                ends[name, kind].append((answer.low, answer.high))
-            means[name].append(float(terms.values.mean()))
-        for name in (*BETS, "dr") if world.number < slow else BETS:
-            bets[name].append(made[name].betting(world.floor))
-            refused[name].append(bool(broken(diagnose(made[name]), "anytime")))
-    exact = truths(world)
-    wanted = {name: float(exact[name].mean()) if name in exact else float(np.mean(means[name])) for name in means}
-    found = {(name, kind): tally(both, wanted[name]) for (name, kind), both in ends.items()}
-    for name, columns in bets.items():
+    played, exact = Played(world, *world.draw(logs, seed)), truths(world)
+    found, answers = columns(played), {}
+    for name, column in found.items():
+        for kind in ("beta", "normal", "bernstein") if name in BERNSTEIN else ("beta", "normal"):
+            ends = column.interval(kind, LEVEL, span(world, name), -1.0 if "-" in name else 0.0)
+            answers[name, kind] = ends
+    check(played, answers)
+    tallies = {(name, kind): tally(ends, float(exact[name].mean())) for (name, kind), ends in answers.items()}
+    for name in (*BETS, "dr") if world.number < slow else BETS:
         for kind in ("anytime",) if world.drift.any() else ("anytime", "anytime_constant"):
-            missed = misses(columns, exact[name], kind)
-            answered = ~np.array(refused[name])
-            found[name, kind] = Tally(logs, int(answered.sum()), int((answered & ~missed).sum()), 0.0)
-    return found
+            missed, answered = misses(bets_of(played, found[name], name), exact[name], kind), ~found[name].any_tail
+            tallies[name, kind] = Tally(logs, int(answered.sum()), int((answered & ~missed).sum()), 0.0)
+    return tallies | (one_by_one(played) if world.number < slow else {})
 
 
-def misses(bets: Any, truth: Any, kind: str) -> Any:
-    """For each log's bets, whether its anytime interval misses the mean of the truth (T,) so far after any row."""
-    running, wrong = np.cumsum(truth) / np.arange(1, len(truth) + 1), []
-    for part in np.array_split(np.arange(len(bets)), max(1, len(bets) * len(truth) // NUMBERS)):
-        peaks = []
-        for column, mean in (("gain", running + bets[0].gain_shift), ("loss", bets[0].loss_shift - running)):
-            x = np.stack([getattr(bets[i], column) for i in part])
+def span(world: World, name: str) -> tuple[float, float]:
+    """The range of terms that `floor` says."""
+    most = 1 / world.floor
+    return (-most, 1 + most) if name == "dr" else (0.0, min(most, THRESHOLD) if name == "clipped_ips" else most)
+
+
+def bets_of(played: Played, column: Column, name: str) -> Bets:
+    """What anytime intervals of ips, of its difference from the logger, and of dr bet on, (logs, T)."""
+    low, high = span(played.world, name)
+    if name == "dr":
+        return Bets(column.values - low, high - column.values, -low, high)
+    w, r = played.at(played.ratios(played.world.target)), played.rewards
+    if name == "ips":
+        return Bets(w * r, w - w * r, 0.0, 1.0)
+    return Bets(w * r + 1 - r, w - w * r + r, 1.0, 1.0)
+
+
+def check(played: Played, answers: dict[tuple[str, str], Any]) -> None:
+    """Raise if `estimate` has other answers for some of the logs."""
+    for i in range(min(CHECKED, len(played.arms))):
+        made = terms_of(played.world, log_of(played, i), played.contexts[i])
+        for (name, kind), ends in answers.items():
+            if name in made:
+                one = estimate(made[name], level=LEVEL, interval=kind, floor=played.world.floor)
+                np.testing.assert_allclose(ends[i], [one.low, one.high], rtol=0, atol=1e-8, err_msg=f"{name} {kind}")
+
+
+def one_by_one(played: Played) -> Tallies:
+    """The tallies of bootstrap intervals and of chosen settings, one log after the other."""
+    ends, means = defaultdict(list), defaultdict(list)
+    world = played.world
+    for i, contexts in enumerate(played.contexts):
+        one, target, model = log_of(played, i), world.target[contexts], world.model[contexts]
+        made: dict[tuple[str, str], Terms] = {("ips", "bootstrap"): ips(one, target)}
+        if (weights := made["ips", "bootstrap"].weights) is not None and weights.any():
+            made["snips", "bootstrap"] = snips(one, target)
+        for name, make in CHOSEN.items():
+            made[name, "beta"] = make(one, target, *(() if make is clipped_ips else (model,)))
+        for (name, kind), terms in made.items():
+            answer = estimate(terms, level=LEVEL, interval=kind)
+            ends[name, kind].append((answer.low, answer.high))
+            means[name].append(float(terms.values.mean()))
+    exact = {name: float(values.mean()) for name, values in truths(world).items()}
+    return {key: tally(both, exact.get(key[0], float(np.mean(means[key[0]])))) for key, both in ends.items()}
+
+
+def misses(bets: Bets, truth: Any, kind: str) -> Any:
+    """For each log (logs,), whether its anytime interval misses the mean of the truth (T,) so far after any row."""
+    running, wrong = np.cumsum(truth) / np.arange(1, len(truth) + 1), np.zeros(len(bets.gain), bool)
+    for part in np.array_split(np.arange(len(wrong)), max(1, bets.gain.size // NUMBERS)):
+        for column, mean in ((bets.gain, running + bets.gain_shift), (bets.loss, bets.loss_shift - running)):
+            x = column[part]
             if kind == "anytime":
-                evidence = log_evidence(running_sums(x, every=True), np.broadcast_to(mean, x.shape))
+                peak = running_peak(running_sums(x, every=True), np.broadcast_to(mean, x.shape))
             else:
-                evidence = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1])
-            peaks.append(evidence.max(axis=-1))
-        wrong.append(np.max(peaks, axis=0) >= -log((1 - LEVEL) / 2))
-    return np.concatenate(wrong)
+                peak = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1]).max(axis=-1)
+            wrong[part] |= peak >= NEEDED
+    return wrong
 
 
-def _chosen(world: World, one: Log, contexts: Any) -> dict[str, Terms]:
-    target, model = world.target[contexts], world.model[contexts]
-    return {name: make(one, target, *(() if make is clipped_ips else (model,))) for name, make in CHOSEN.items()}
-
-
-def _kinds(name: str, *, chosen: bool, slow: bool) -> list[str]:
-    """The intervals of one look that an estimator is asked for."""
-    if chosen:
-        return ["beta"]
-    more = ["bernstein"] if name in BERNSTEIN else []
-    return ["beta", "normal", *more, *(["bootstrap"] if slow and name in BOOTSTRAP else [])]
+def running_peak(sums: Sums, mean: Any) -> Any:
+    """The largest evidence (logs,) against the running means (logs, T); a bound on it where that is not enough."""
+    peak = (sums.gains - RATES * (sums.rows * mean)[..., None]).max(axis=(1, 2))
+    close = peak >= NEEDED
+    if close.any():
+        peak[close] = log_evidence(Sums(*(part[close] for part in sums)), mean[close]).max(axis=-1)
+    return peak
 
 
 def by_family(results: list[Tallies]) -> dict[str, Tallies]:
@@ -200,8 +230,7 @@ def report(logs: int = 500, engine: str = "local") -> str:
 
 {len(WORLDS)} worlds, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of answers that cover, and
 the share refused. **below** marks less than {LEVEL:g} by more than two standard errors. Anytime: covered after every
-row at once (of a drifting value: its mean so far). Bootstrap, anytime dr and chosen settings (*): {SLOW} worlds of each
-family.
+row at once (of a drifting value: its mean so far). Bootstrap, anytime dr, chosen settings (*): {SLOW} of each family.
 
 {chr(10).join(parts)}
 Mean width of the beta intervals of ips over that of the normal ones that are answered: {", ".join(wide)}.

@@ -18,10 +18,10 @@ def studentised(terms: Terms, *, level: float, seed: int = 0, resamples: int = 9
     What is resampled for an end of the interval are the rows and one more at that end of the range (`ends`). Of more
     than 20,000 rows, neighbours are added up to 20,000 groups first, which leaves the sums' law as it is.
     """
-    low, high = (moments(terms, end) for end in terms.ends)
+    low, high = (moments(terms.values, np.asarray(end)) for end in terms.ends)
     above = np.quantile(_errors(terms, terms.ends[0], seed, resamples), (1 + level) / 2, method="inverted_cdf")
     below = np.quantile(_errors(terms, terms.ends[1], seed, resamples), (1 - level) / 2, method="inverted_cdf")
-    return low.mean - float(above) * low.error, high.mean - float(below) * high.error
+    return float(low.mean - above * low.error), float(high.mean - below * high.error)
 
 
 def _errors(terms: Terms, more: float, seed: int, resamples: int) -> Array:

@@ -2,48 +2,50 @@
 
 Rows that were drawn do not show how far a term can go: of a hundred rows without a reward the spread is 0. So the low
 end of an interval is that of the rows and one more at the least term that a row could have had, the high end that of
-the rows and one more at the most (`Terms.ends`, by the logged odds). Of many rows that changes nothing.
+the rows and one more at the most (`Terms.ends`, by the logged odds). Of many rows that changes nothing. Terms are
+(…, T), their ends (…): any number of logs at once.
 """
 
-from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+import numpy as np
 from scipy.special import betaincinv
 
-from oddsmith.evaluation.terms import Terms
+from oddsmith.arrays import Array
 
 __all__ = ["Moments", "beta_interval", "moments", "normal_interval"]
 
 
 class Moments(NamedTuple):
-    """The mean and the variance of n terms and of one more."""
+    """The mean (…) and the variance (…) of n terms, one more among them."""
 
     n: int
-    mean: float
-    variance: float
+    mean: Array
+    variance: Array
 
     @property
-    def error(self) -> float:
+    def error(self) -> Array:
         """The standard error of the mean."""
-        return sqrt(self.variance / self.n)
+        return np.asarray(np.sqrt(self.variance / self.n))
 
 
-def moments(terms: Terms, more: float) -> Moments:
-    """The mean and the variance of the terms with one more row, whose term is `more`."""
-    n = len(terms) + 1
-    mean = (float(terms.values.sum()) + more) / n
-    return Moments(n, mean, (float(((terms.values - mean) ** 2).sum()) + (more - mean) ** 2) / n)
+def moments(values: Array, more: Array) -> Moments:
+    """The mean and the variance of the terms (…, T) with one more row, whose term is `more` (…)."""
+    n = values.shape[-1] + 1
+    mean = (values.sum(axis=-1) + more) / n
+    squares = np.square(values - mean[..., None]).sum(axis=-1)
+    return Moments(n, mean, (squares + (more - mean) ** 2) / n)
 
 
-def normal_interval(terms: Terms, *, level: float) -> tuple[float, float]:
+def normal_interval(values: Array, ends: tuple[Array, Array], level: float) -> tuple[Array, Array]:
     """Mean - z s/√n with one more row at the low end, mean + z s/√n with one more at the high end."""
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = (moments(terms, end) for end in terms.ends)
+    low, high = (moments(values, end) for end in ends)
     return low.mean - z * low.error, high.mean + z * high.error
 
 
-def beta_interval(terms: Terms, *, level: float) -> tuple[float, float]:
+def beta_interval(values: Array, ends: tuple[Array, Array], level: float) -> tuple[Array, Array]:
     """Quantiles of the beta laws on the range that have the mean and the variance of the terms with one more row.
 
     With [b, c] the range of a row's term, m and s² the moments of n rows and one more at c, the high end is
@@ -54,15 +56,17 @@ def beta_interval(terms: Terms, *, level: float) -> tuple[float, float]:
     and the low end the same with one more row at b. Of rewards 0 and 1 that is Clopper and Pearson's interval (1934),
     exactly; of rare rewards with weights Fay and Feuer's (1997); of many rows the normal one.
     """
-    low, high = terms.ends
-    return _quantile(terms, low, (1 - level) / 2), _quantile(terms, high, (1 + level) / 2)
+    chances = (1 - level) / 2, (1 + level) / 2
+    found = [_quantile(moments(values, more), more, ends, chance) for more, chance in zip(ends, chances, strict=True)]
+    return found[0], found[1]
 
 
-def _quantile(terms: Terms, more: float, chance: float) -> float:
-    low, high = terms.ends
-    found, width = moments(terms, more), high - low
-    place = (found.mean - low) / width if width > 0 else 0.0
-    if not 0 < place < 1 or found.variance <= 1e-24 * width**2:
-        return more  # all rows are at this end
-    size = place * (1 - place) * width**2 * (found.n + 1) / found.variance - 1
-    return low + width * float(betaincinv(place * size, (1 - place) * size, chance)) if size > 0 else more
+def _quantile(found: Moments, more: Array, ends: tuple[Array, Array], chance: float) -> Array:
+    """The quantile of the beta law; `more` itself where all rows are at this end."""
+    low, width = ends[0], ends[1] - ends[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = (found.mean - low) / width
+        size = place * (1 - place) * width**2 * (found.n + 1) / found.variance - 1
+        there = (place > 0) & (place < 1) & (found.variance > 1e-24 * width**2) & (size > 0)
+    a, b = (np.where(there, one, 1.0) for one in (place * size, (1 - place) * size))
+    return np.asarray(np.where(there, low + width * betaincinv(a, b, chance), more))

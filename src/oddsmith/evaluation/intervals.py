@@ -125,12 +125,12 @@ def _changed(low: float, high: float) -> str:
 
 
 def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
-    if interval == "beta":
-        return beta_interval(terms, level=level)
+    if interval in ("beta", "normal"):
+        low, high = (np.asarray(end) for end in terms.ends)
+        ends = (beta_interval if interval == "beta" else normal_interval)(terms.values, (low, high), level)
+        return float(ends[0]), float(ends[1])
     if interval == "bootstrap":
         return studentised(terms, level=level, seed=seed)
-    if interval == "normal":
-        return normal_interval(terms, level=level)
     if terms.ratio or terms.tuned:
         reason = "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
         raise InvalidInput(f"{interval} intervals need terms that are independent; got {terms.name}, which {reason}")

@@ -1,0 +1,138 @@
+"""All logs of a world at once: terms (logs, T), their ranges and the rules, as `estimate` has them for one log.
+
+`benchmarks.coverage` asks `estimate` itself for some logs of every world and compares: the two must not differ.
+"""
+
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.coverage_worlds import World
+from oddsmith.evaluation.betting import log_wealth
+from oddsmith.evaluation.diagnostics import ERRORS, ESS, EVIDENCE, MISSING, OFF, SHARE
+from oddsmith.evaluation.ends import beta_interval, normal_interval
+
+THRESHOLD = 5.0  # of clipped_ips
+
+
+class Column(NamedTuple):
+    """An estimator in all logs: terms (logs, T), the ends of their range (logs,), and what two rules refuse (logs,).
+
+    `many` are the rules of beta, normal and bootstrap intervals, `any_tail` those of Bernstein and anytime ones.
+    """
+
+    values: Any
+    low: Any
+    high: Any
+    many: Any
+    any_tail: Any
+
+    def interval(self, kind: str, level: float, span: tuple[float, float], bottom: float) -> Any:
+        """The intervals (logs, 2), NaN where refused."""
+        if kind == "bernstein":
+            n, chance = self.values.shape[1], log(4 / (1 - level))
+            reach = np.sqrt(2 * self.values.var(axis=1, ddof=1) * chance / n)
+            reach += 7 * (span[1] - span[0]) * chance / (3 * (n - 1))
+            ends = np.stack([self.values.mean(axis=1) - reach, self.values.mean(axis=1) + reach], axis=1)
+            refused = self.any_tail
+        else:
+            make = beta_interval if kind == "beta" else normal_interval
+            ends, refused = np.stack(make(self.values, (self.low, self.high), level), axis=1), self.many
+        return np.where(refused[:, None], np.nan, np.clip(ends, bottom, 1.0))
+
+
+class Played(NamedTuple):
+    """The logs of a world: contexts, arms, rewards (logs, T)."""
+
+    world: World
+    contexts: Any
+    arms: Any
+    rewards: Any
+
+    def at(self, table: Any) -> Any:
+        """A table (C, K) at each row's context and arm (logs, T)."""
+        return table[self.contexts, self.arms]
+
+    def by_context(self, table: Any) -> Any:
+        """The mean over the rows of each log (logs,) of a table (C,)."""
+        return table[self.contexts].mean(axis=1)
+
+    def heaviest(self, table: Any) -> Any:
+        """For each log (logs,), the mean of the highest entries of a table (C, K) that one row in T has."""
+        if self.world.drawn:
+            return self.at(table).max(axis=1)
+        order = np.argsort(-table, axis=None)
+        context = order // table.shape[1]
+        rows = (self.contexts[..., None] == np.arange(len(table))).sum(axis=1)
+        mass = rows[:, context] * self.world.logger.ravel()[order]
+        taken = np.diff(np.minimum(np.cumsum(mass, axis=1), 1.0), axis=1, prepend=0.0)
+        return (taken * table.ravel()[order]).sum(axis=1) / taken.sum(axis=1)
+
+    def ratios(self, target: Any) -> Any:
+        logger = self.world.logger
+        return np.divide(target, logger, out=np.zeros_like(target), where=logger > 0)
+
+    def refused(self, target: Any) -> tuple[Any, Any]:
+        """The rules of `diagnostics` for a target: of beta, normal and bootstrap intervals, and of the others."""
+        ratios, n = self.ratios(target), self.world.rows
+        w = self.at(ratios)
+        sure = self.world.logger >= 1 - 1e-12 if self.world.drawn else self.world.logger == 0
+        lost = np.where(sure, 0.0, target) if self.world.drawn else np.where(sure, target, 0.0)
+        missing = self.by_context((lost * (sure.any(axis=1, keepdims=True) if self.world.drawn else 1)).sum(axis=1))
+        mean, unseen = w.mean(axis=1), np.zeros(len(w))
+        if self.world.drawn:
+            ess, share, spread = w.sum(axis=1) ** 2 / (w**2).sum(axis=1), w.max(axis=1) / w.sum(axis=1), w.std(axis=1)
+            drawn = (self.arms[..., None] == np.arange(target.shape[1])).any(axis=1)
+            unseen = np.array([target[c][:, ~d].sum(axis=1).mean() for c, d in zip(self.contexts, drawn, strict=True)])
+        else:
+            squares = np.maximum(self.by_context((target * ratios).sum(axis=1)), 1e-300)
+            ess, share = n / squares, self.heaviest(ratios) / n
+            spread = np.sqrt(np.maximum(0.0, squares - (1 - missing) ** 2))
+        off = np.abs(mean - (1 - missing))
+        overlap = missing > MISSING
+        undrawn = (unseen > MISSING) & (mean < 1 - missing - unseen / 2)
+        weight = (off > OFF) | (off > np.maximum(ERRORS * spread / np.sqrt(n), 1e-6))
+        inflated = log_wealth(w, np.ones(len(w)), looks=1)[:, -1] >= log(EVIDENCE)
+        return overlap | undrawn | (ess < ESS) | (share > SHARE) | weight, overlap | inflated
+
+
+def columns(played: Played) -> dict[str, Column]:
+    """All estimators of a world, and two differences, by name; snips is NaN in logs without any weight."""
+    world, r = played.world, played.rewards
+    ratios, others, q = played.ratios(world.target), played.ratios(world.other), world.model
+    base, beside = ((odds * q).sum(axis=1, keepdims=True) for odds in (world.target, world.other))
+    rules, rest = played.refused(world.target), played.refused(world.other)
+    w, none = played.at(ratios), np.zeros_like(ratios)
+    tables = {
+        "ips": (none, ratios),
+        "dr": (base - ratios * q, base + ratios * (1 - q)),
+        "clipped_ips": (none, np.minimum(ratios, THRESHOLD)),
+        "logged": (none, none + 1.0),
+        "ips - logged": (none, ratios - 1.0),
+    }
+    lines = {name: (*pair, rules) for name, pair in tables.items() if name != "logged"}
+    few = np.full(len(r), world.rows < ESS), np.zeros(len(r), bool)
+    lines["logged"] = (*tables["logged"], few)
+    apart = base - beside - (ratios - others) * q
+    both = rules[0] | rest[0], rules[1] | rest[1]
+    lines["dr - dr"] = (apart, apart + ratios - others, both)
+    found = {name: _column(played, *line) for name, line in lines.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean, value = w.mean(axis=1), (w * r).sum(axis=1) / w.sum(axis=1)
+        most = played.heaviest(ratios)
+        values = value[:, None] + w * (r - value[:, None]) / mean[:, None]
+        ends = value - most * value / mean, value + most * (1 - value) / mean
+    found["snips"] = Column(values, *_reached(values, *ends), *rules)
+    return found
+
+
+def _column(played: Played, zero: Any, one: Any, rules: tuple[Any, Any]) -> Column:
+    """The column of terms that are a table's entries with reward 0 and with reward 1, and between for other rewards."""
+    values = played.at(zero) + played.at(one - zero) * played.rewards
+    ends = -played.heaviest(-np.minimum(zero, one)), played.heaviest(np.maximum(zero, one))
+    return Column(values, *_reached(values, *ends), *rules)
+
+
+def _reached(values: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    return np.minimum(low, values.min(axis=1)), np.maximum(high, values.max(axis=1))
