@@ -1,6 +1,7 @@
-"""`oddsmith bound | tune | certify`, as a person and as a program would call them."""
+"""`oddsmith bound | tune`, as a person and as a program would call them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 
 import pytest
 
+import oddsmith as od
 from oddsmith.cli.main import main
+from oddsmith.lab import simulate
+from oddsmith.worlds.tables import TableWorld, random_table
 
-BOUND = ["bound", "--loss", "square", "--arms", "5", "--steps", "10000", "--prior", "0.01"]
+PROBLEM = ["--loss", "square", "--arms", "5", "--steps", "10000", "--prior", "0.01"]
+BOUND = ["bound", "--bounds-only", *PROBLEM]
 
 
 def test_the_documented_example_in_a_process_of_its_own() -> None:
@@ -58,14 +63,15 @@ def test_a_plot(tmp_path: Path, capsys: Any) -> None:
 def test_own_losses_with_a_range(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "deviance.py").write_text("import numpy as np\n\n\ndef f(g, r):\n    return g - r * np.log(g)\n")
     monkeypatch.chdir(tmp_path)
-    problem = ["--loss", "deviance:f", "--arms", "3", "--prior", "0.1", "--steps", "1000"]
+    problem = ["--loss", "deviance:f", "--arms", "3", "--prior", "0.1", "--steps", "20"]
     assert main(["bound", *problem]) == 2
     assert "oddsmith: loss must" in capsys.readouterr().err
     assert main(["bound", *problem, "--low", "0.05", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["eta"] == pytest.approx(0.836, abs=1e-3)
     assert "[0.05, 1]" in found["applies"]
-    assert main(["tune", *problem, "--low", "0.05"]) == 0
+    assert found["simulated"]["steps"] == 20
+    assert main(["tune", *problem, "--low", "0.05", "--bounds-only"]) == 0
 
 
 def test_a_plot_needs_a_kind_and_keeps_the_settings(tmp_path: Path, capsys: Any) -> None:
@@ -76,7 +82,7 @@ def test_a_plot_needs_a_kind_and_keeps_the_settings(tmp_path: Path, capsys: Any)
 
 
 def test_tune(capsys: Any) -> None:
-    problem = ["--loss", "log", "--arms", "10", "--prior", "0.01"]
+    problem = ["--loss", "log", "--arms", "10", "--prior", "0.01", "--bounds-only"]
     assert main(["tune", *problem, "--steps", "100000", "--json"]) == 0
     known = json.loads(capsys.readouterr().out)
     assert (known["eta"], known["schedule"]) == (0.5, None)
@@ -87,33 +93,56 @@ def test_tune(capsys: Any) -> None:
     assert "step^(-1/3)" in capsys.readouterr().out
 
 
-def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    (tmp_path / "my_losses.py").write_text(
-        "def good(g, r):\n    return 3 * (g - r) ** 2\n\n\ndef bad(g, r):\n    return abs(g - r)\n\n\nnumber = 3\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    assert main(["certify", "my_losses:good", "--json"]) == 0
-    good = json.loads(capsys.readouterr().out)
-    assert good["holds"]
-    assert good["critical_eta"] == pytest.approx(2 / 3, abs=1e-6)
-    assert main(["certify", "my_losses:bad"]) == 0
-    assert "breaks C1 at true mean 0.25, prediction 0" in capsys.readouterr().out
-    (tmp_path / "broken.py").write_text("def f(:\n")
-    for wrong in ("my_losses:missing", "nowhere:f", "my_losses", "my_losses:number", "broken:f", ".my_losses:good"):
-        assert main(["certify", wrong]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("oddsmith: loss must be")
-        assert error.count("\n") == 1
+def test_the_worst_case_stands_beside_what_a_simulation_costs(capsys: Any) -> None:
+    asked = ["bound", "--arms", "3", "--steps", "300", "--experts", "8", "--json"]
+    assert main(asked) == 0
+    first = capsys.readouterr().out
+    assert main(asked) == 0
+    assert capsys.readouterr().out == first  # seeded
+    found = json.loads(first)
+    played = found["simulated"]
+    assert (played["steps"], played["n_arms"], played["n_experts"], played["seed"]) == (300, 3, 8, 0)
+    costs = {row["policy"]: row["regret"] for row in played["rows"]}
+    bounds = {row["policy"]: row["bound"] for row in played["rows"]}
+    assert bounds["GTS, tight constants, prior 0.125"] == found["bound"]
+    assert set(costs) > {"GTS, gamma 0.02", "GTS, gamma 0", "SquareCB", "Feel-Good", "EXP4"}
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(random_table(10, 8, 3, seed=0)), gamma=0.02)
+    run = simulate(policy, TableWorld(random_table(10, 8, 3, seed=0)[:, 0]), steps=300, runs=played["runs"])
+    assert costs["GTS, gamma 0.02"] == pytest.approx(run.total.mean())
+
+
+def test_the_first_line_can_be_read_aloud_and_the_rest_says_why(capsys: Any) -> None:
+    assert main(["bound", "--arms", "3", "--steps", "100", "--gamma", "0.5"]) == 0
+    said = capsys.readouterr().out
+    head = r"In the worst case learning costs at most [\d.]+ of 100 rewards \(GTS, gamma 0.5\); in an ordinary world "
+    assert re.match(head + r"it cost [\d.]+, and [\d.]+ with gamma 0.02\.\n\n", said)
+    for words in ("Simulated: 100 decisions among 3 arms; 10 experts", "Why the two differ.", "Why GTS is the default"):
+        assert words in said
+    assert said.endswith("Not given, so assumed: log loss, 10 experts that are equally likely.\n")
+    assert main(["tune", "--arms", "3", "--steps", "50"]) == 0
+    assert capsys.readouterr().out.startswith("For the worst case take eta 0.5 and gamma ")
+    assert main(["bound", "--bounds-only", "--steps", "20", "--gamma", "0.02"]) == 0
+    assert capsys.readouterr().out.startswith("For the worst case nothing is promised over 20 decisions")
+
+
+@pytest.mark.parametrize("asked", [["--arms", "1"], ["--prior", "1"], ["--prior", "1e-310"], ["--gamma", "0"]])
+def test_edges_are_simulated_too(asked: list[str], capsys: Any) -> None:
+    assert main(["bound", "--steps", "5", "--json", *asked]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(0 <= row["regret"] <= 5 for row in found["simulated"]["rows"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([*BOUND[:-1], "0"], "prior must be in (0, 1]; got 0.0"),
-        ([*BOUND[:6], "0.5", "--prior", "0.1"], "steps must be in [1, inf); got 0.5"),
+        ([*BOUND, "--steps", "0.5"], "steps must be in [1, inf); got 0.5"),
+        ([*BOUND, "--experts", "5"], "prior must not be given with experts"),
+        (["bound", "--experts", "0"], "experts must be a whole number of at least 1; got 0"),
+        (["bound", "--seed", "-1"], "seed must be a whole number"),
         ([*BOUND, "--beta", "2", "--constants", "paper"], "beta must not be given for square loss"),
         ([*BOUND, "--gamma", "1.5"], "gamma must be in (0, 1]; got 1.5"),
-        (["bound", "--loss", "log", *BOUND[3:], "--constants", "paper"], "beta must be given for log loss"),
+        ([*BOUND, "--loss", "log", "--constants", "paper"], "beta must be given for log loss"),
     ],
 )
 def test_wrong_questions_exit_with_2_and_one_line(arguments: list[str], message: str, capsys: Any) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from oddsmith import __version__
-from oddsmith.cli import evaluate, fit, keys, lab, proof, replay, serve, theory
+from oddsmith.cli import certify, evaluate, fit, keys, lab, proof, replay, serve, theory
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
 from oddsmith.errors import OddsmithError, StoreFailed
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     theory.add_commands(commands)
+    certify.add_command(commands)
     lab.add_commands(commands)
     evaluate.add_commands(commands)
     replay.add_commands(commands)

@@ -1,83 +1,94 @@
-"""`oddsmith bound | tune | certify`: the theory on the command line."""
+"""`oddsmith bound | tune`: what learning costs at most, what it costs in an ordinary world, and which eta and gamma."""
 
 import argparse
-import importlib
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oddsmith import theory
-from oddsmith.cli.words import as_json
+from oddsmith.cli.costs import DEFAULT_GAMMA, Played, gts, play, recorded, rewards, rivals, table, usual, why
+from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.theory import Bound
 from oddsmith.theory.coefficients import AnyLoss
 
+if TYPE_CHECKING:
+    from oddsmith.lab.ordinary import OrdinaryWorld
+
 __all__ = ["add_commands"]
+
+_ARMS, _STEPS, _EXPERTS = 5, 10_000, 10  # for people who do not know theirs; the answer says so
 
 
 def add_commands(commands: Any) -> None:
-    """Add the three commands to a parser."""
-    bound = commands.add_parser("bound", help="how many rewards learning will cost, at most")
-    _problem(bound)
-    bound.add_argument(
-        "--constants", choices=("tight", "paper"), default="tight", help="tight (default) or the paper's"
-    )
-    bound.add_argument("--gamma", type=float, help="exploration; the best one if not given")
+    """Add the two commands to a parser."""
+    bound = commands.add_parser("bound", help="how many rewards learning costs: at most, and in a simulation")
+    _problem(bound, steps=f"number of decisions, the horizon (default {_STEPS:,})", several=True)
+    bound.add_argument("--gamma", type=float, help="exploration; the one with the best bound if not given")
     bound.add_argument("--plot", type=Path, metavar="FILE", help="write a figure of bounds against the horizon")
     bound.set_defaults(run=_bound)
-    tune = commands.add_parser("tune", help="which eta and gamma")
-    _problem(tune, steps_required=False)
-    tune.add_argument("--constants", choices=("tight", "paper"), default="tight", help="tight (default) or the paper's")
+    tune = commands.add_parser("tune", help="which eta and gamma, and what they cost")
+    _problem(tune, steps="number of decisions (default: not known, gamma falls with the step)", several=False)
     tune.set_defaults(run=_tune)
-    certify = commands.add_parser("certify", help="whether a loss satisfies the conditions, and with which constants")
-    certify.add_argument("loss", help="square, log, or module:function of prediction and reward")
-    certify.add_argument("--low", type=float, default=0.0, help="smallest prediction (default 0)")
-    certify.add_argument("--high", type=float, default=1.0, help="largest prediction (default 1)")
-    certify.add_argument("--json", action="store_true", help="print JSON for programs")
-    certify.set_defaults(run=_certify)
 
 
-def _problem(parser: argparse.ArgumentParser, *, steps_required: bool = True) -> None:
-    parser.add_argument("--loss", required=True, help="square, log, or module:function")
-    parser.add_argument("--arms", type=int, required=True, help="number of arms")
-    parser.add_argument("--steps", type=float, required=steps_required, help="number of decisions (the horizon)")
-    several = {"nargs": "+"} if steps_required else {}
-    parser.add_argument("--prior", type=float, required=True, help="prior probability of the true expert", **several)
+def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> None:
+    parser.add_argument("--loss", help="log (default), square, or module:function")
+    parser.add_argument("--arms", type=int, help=f"number of arms (default {_ARMS})")
+    parser.add_argument("--steps", type=float, help=steps)
+    many: Any = {"nargs": "+"} if several else {}
+    parser.add_argument("--prior", type=float, help="prior probability of the true expert", **many)
+    parser.add_argument("--experts", type=int, help=f"number of experts, if all are as likely (default {_EXPERTS})")
+    parser.add_argument("--constants", choices=("tight", "paper"), default="tight", help="the paper's, or tight ones")
     parser.add_argument("--low", type=float, default=0.0, help="smallest prediction, for an own loss (default 0)")
     parser.add_argument("--high", type=float, default=1.0, help="largest prediction, for an own loss (default 1)")
     parser.add_argument("--beta", type=float, help="range of the log ratios, for log loss with the paper's constants")
+    parser.add_argument("--bounds-only", action="store_true", help="do not simulate")
+    parser.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
     parser.add_argument("--json", action="store_true", help="print JSON: an object, or a list for several priors")
+
+
+def _assume(asked: argparse.Namespace, *, steps: bool) -> str:
+    """Fill in what was not given, and say so in a sentence; empty where all was."""
+    if asked.prior is not None and asked.experts is not None:
+        raise InvalidInput("prior must not be given with experts, of which it is one in so many; got both")
+    if asked.experts is not None and asked.experts < 1:
+        raise InvalidInput(f"experts must be a whole number of at least 1; got {asked.experts}")
+    missing = {
+        "log loss": asked.loss is None,
+        f"{_ARMS} arms": asked.arms is None,
+        f"{_STEPS:,} decisions": steps and asked.steps is None,
+        f"{_EXPERTS} experts that are equally likely": asked.prior is None and asked.experts is None,
+    }
+    asked.loss, asked.arms = asked.loss or "log", _ARMS if asked.arms is None else asked.arms
+    asked.steps = _STEPS if steps and asked.steps is None else asked.steps
+    if asked.prior is None:
+        asked.prior = 1 / (asked.experts or _EXPERTS)
+    asked.prior = [asked.prior] if steps and isinstance(asked.prior, float) else asked.prior
+    guesses = [what for what, is_missing in missing.items() if is_missing]
+    return f"Not given, so assumed: {', '.join(guesses)}." if guesses else ""
 
 
 def _own(asked: argparse.Namespace) -> AnyLoss:
     """The loss that was asked for; an own loss certified for its range of predictions."""
-    loss = _loss(asked.loss)
+    loss = loss_named(asked.loss)
     return loss if isinstance(loss, str) else theory.certify(loss, asked.low, asked.high)
 
 
-def _loss(text: str) -> Loss | str:
-    """square, log, or the function that module:function names."""
-    if text in ("square", "log"):
-        return text
-    module, colon, name = text.partition(":")
-    if not colon:
-        raise InvalidInput(f"loss must be square, log or module:function; got {text!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever a user's module raises becomes one sentence
-        raised = f"{type(error).__name__}: {error}"
-        raise InvalidInput(f"loss must be a function that can be imported; got {text!r}, {raised:.120}") from error
-    finally:
-        sys.path.pop(0)
-    if not callable(function):
-        raise InvalidInput(f"loss must be a function of prediction and reward; got {text!r}")
-    return function  # type: ignore[no-any-return]
+def _world(asked: argparse.Namespace, prior: float) -> "OrdinaryWorld | None":
+    if asked.bounds_only:
+        return None
+    from oddsmith.lab.ordinary import OrdinaryWorld
+
+    steps = _STEPS if asked.steps is None else asked.steps
+    return OrdinaryWorld.sized(
+        n_arms=asked.arms, steps=steps, prior=prior, seed=checked_seed(asked.seed), low=asked.low, high=asked.high
+    )
 
 
 def _bound(asked: argparse.Namespace) -> str:
-    loss = _own(asked)
+    assumed = _assume(asked, steps=True)
+    loss, prior = _own(asked), asked.prior[0]
     problem: Any = {"n_arms": asked.arms, "steps": asked.steps}
     settings: Any = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
     found = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
@@ -85,77 +96,62 @@ def _bound(asked: argparse.Namespace) -> str:
         from oddsmith.reports import plot_bounds
 
         plot_bounds(asked.plot, loss, priors=asked.prior, settings=settings, **problem)
+    world = _world(asked, prior)
+    name = f"GTS, {asked.constants} constants, prior "
+    first = gts(f"{name}{prior:g}", loss, partial(theory.regret_bound, loss, **settings))
+    rows = play([first, *usual(loss, but=asked.gamma), *rivals(loss)], world, {**problem, "prior": prior})
     if asked.json:
         records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, found, strict=True)]
+        records[0] |= {"simulated": recorded(rows, world)}
         return as_json(records[0] if len(records) == 1 else records)
-    rows = [(f"GTS, {asked.constants} constants, prior {p:g}", b) for p, b in zip(asked.prior, found, strict=True)]
-    first: Any = problem | {"prior": asked.prior[0]}
-    rows += [
-        (f"SquareCB, prior {asked.prior[0]:g}", theory.squarecb_bound(**first)),
-        (f"Feel-Good, prior {asked.prior[0]:g}", theory.feelgood_bound(loss, **first)),
-        (f"EXP4, prior {asked.prior[0]:g}", theory.exp4_bound(**first)),
-    ]
-    return _table(rows, asked.steps) + f"\n\nThe first row {found[0].applies}."
+    others = [Played(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], found[1:], strict=True)]
+    parts = [_answer(rows, asked.steps, world), table([rows[0], *others, *rows[1:]], asked.steps, world)]
+    parts += [] if world is None else [why(rows, world)]
+    return "\n\n".join([*parts, f"The first row {found[0].applies}.", *([assumed] if assumed else [])])
+
+
+def _answer(rows: list[Played], steps: float, world: "OrdinaryWorld | None") -> str:
+    """What a manager could read aloud."""
+    bound, gamma = rows[0].bound.bound, f"gamma {rows[0].bound.gamma:.3g}"
+    said = f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} rewards (GTS, {gamma})"
+    if bound >= steps:
+        said = f"For the worst case nothing is promised over {steps:,.0f} decisions (GTS, {gamma})"
+    return said + _beside("it", rows, steps, world) + "."
+
+
+def _beside(what: str, rows: list[Played], steps: float | None, world: "OrdinaryWorld | None") -> str:
+    """What the first row, called `what`, and the default cost in the world."""
+    costs = {one.name: one.cost.mean for one in rows if one.cost is not None}
+    if world is None or rows[0].here is None:
+        return ""
+    place = "in an ordinary world" + ("" if world.steps == steps else f", simulated for {world.steps:,} decisions,")
+    said = f"; {place} {what} cost {rewards(costs[rows[0].name])}"
+    default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
+    return said if default is None else f"{said}, and {rewards(default)} with gamma {DEFAULT_GAMMA:g}"
 
 
 def _tune(asked: argparse.Namespace) -> str:
+    assumed = _assume(asked, steps=False)
     loss = _own(asked)
-    tuning = theory.tune(
-        loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior, constants=asked.constants, beta=asked.beta
-    )
-    schedule = None if tuning.power == 0 else {"scale": tuning.gamma, "power": tuning.power}
+    settings: Any = {"constants": asked.constants, "beta": asked.beta}
+    tuning = theory.tune(loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior, **settings)
+    endless = tuning.power > 0
+    name = "GTS, falling gamma" if endless else "GTS, this gamma"
+    bound = partial(theory.anytime_bound, loss) if endless else partial(theory.regret_bound, loss, **settings)
+    world, steps = _world(asked, asked.prior), asked.steps or _STEPS
+    rows = [gts(name, loss, bound, power=tuning.power), *usual(loss), *rivals(loss)[:1]]
+    played = play(rows, world, {"n_arms": asked.arms, "steps": steps, "prior": asked.prior})
+    schedule = {"scale": tuning.gamma, "power": tuning.power} if endless else None
     if asked.json:
-        bound = None if tuning.bound is None else tuning.bound.bound
-        constant = tuning.gamma if schedule is None else None
-        return as_json({"eta": tuning.eta, "gamma": constant, "schedule": schedule, "bound": bound})
-    gamma = f"{tuning.gamma:.6g}" if schedule is None else f"min(1, {tuning.gamma:.6g} · step^(-1/3))"
-    lines = [f"eta    {tuning.eta:.6g}", f"gamma  {gamma}"]
-    if tuning.bound is not None:
-        lines += [f"bound  {tuning.bound.bound:,.1f} of {asked.steps:,.0f}", "", tuning.bound.applies + "."]
-    return "\n".join(lines)
-
-
-def _certify(asked: argparse.Namespace) -> str:
-    loss: Any = {"square": square_loss, "log": log_loss}.get(asked.loss) or _loss(asked.loss)
-    found = theory.certify(loss, asked.low, asked.high)
-    broken = found.counterexample
-    record: dict[str, Any] = {"holds": found.holds, "savage": found.savage, "low": found.low, "high": found.high}
-    if broken is not None:
-        record["counterexample"] = broken._asdict()
-    else:
-        record |= {"kappa2": [found.kappa2_lower, found.kappa2_upper], "w_min": found.w_min, "scale": found.scale}
-        record["critical_eta"] = found.critical_eta()
-        if record["critical_eta"] > 0:
-            best = found.best()
-            record |= {"best_eta": best.eta, "c": best.c}
-    if asked.json:
-        return as_json(record)
-    if broken is not None:
-        where = f"at true mean {broken.f:g}, prediction {broken.g:g}"
-        return f"{asked.loss} breaks {broken.condition} {where}: E lhat = {broken.mean:g}, E lhat² = {broken.square:g}"
-    lines = [
-        f"{asked.loss} satisfies C1, C3 and C4 for predictions in [{found.low:g}, {found.high:g}]",
-        f"kappa_2       between {found.kappa2_lower:.6g} and {found.kappa2_upper:.6g} (raw)",
-        f"scale         {found.scale:.6g}: divide the loss by it for C3",
-    ]
-    if record["critical_eta"] == 0:
-        return "\n".join([*lines, "no bound: the weight w vanishes, so some predictions cannot be told apart (C2)"])
-    lines += [
-        f"kappa_1       sqrt(4K / ({found.w_min:.6g} gamma))",
-        f"best eta      {record['best_eta']:.6g}, c = {record['c']:.6g}",
-        f"critical eta  {record['critical_eta']:.6g}",
-    ]
-    return "\n".join(lines)
+        known = {"eta": tuning.eta, "gamma": None if endless else tuning.gamma, "schedule": schedule}
+        known["bound"] = None if tuning.bound is None else tuning.bound.bound
+        return as_json({**known, "simulated": recorded(played, world)})
+    gamma = f"min(1, {tuning.gamma:.6g} · step^(-1/3))" if endless else f"{tuning.gamma:.6g}"
+    said = f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
+    parts = [said + _beside("that", played, asked.steps, world) + ".", f"eta    {tuning.eta:.6g}\ngamma  {gamma}"]
+    parts += [table(played, steps, world), *([] if world is None else [why(played, world)])]
+    return "\n\n".join([*parts, f"The first row {played[0].bound.applies}.", *([assumed] if assumed else [])])
 
 
 def _record(bound: Bound) -> dict[str, Any]:
     return {**bound._asdict(), "terms": dict(bound.terms)}
-
-
-def _table(rows: list[tuple[str, Bound]], steps: float) -> str:
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{'':{width}}  {'regret, at most':>16}{'per step':>10}{'eta':>10}{'gamma':>10}"]
-    for name, b in rows:
-        eta, gamma = ("" if v is None else f"{v:.4g}" for v in (b.eta, b.gamma))
-        lines.append(f"{name:{width}}  {b.bound:16,.1f}{b.bound / steps:10.4f}{eta:>10}{gamma:>10}")
-    return "\n".join(lines)

@@ -1,7 +1,9 @@
 """What commands share: JSON for programs, answers that are refused, and how a log is to be read."""
 
 import argparse
+import importlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite, isnan
@@ -10,8 +12,9 @@ from typing import Any, NamedTuple
 
 from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.logs.reading import FORMATS, LogReader
+from oddsmith.losses import Loss
 
-__all__ = ["Refused", "add_reading", "as_json", "asking", "check_file_place", "checked_seed", "reader"]
+__all__ = ["Refused", "add_reading", "as_json", "asking", "check_file_place", "checked_seed", "loss_named", "reader"]
 
 
 class Refused(NamedTuple):
@@ -93,3 +96,23 @@ def asking(what: str) -> Iterator[None]:
     except Exception as error:
         raised = f"{type(error).__name__}: {error}"
         raise ExpertFailed(f"{what} must answer the log's contexts; {raised:.160}") from error
+
+
+def loss_named(text: str) -> Loss | str:
+    """square, log, or the function that module:function names."""
+    if text in ("square", "log"):
+        return text
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise InvalidInput(f"loss must be square, log or module:function; got {text!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever a user's module raises becomes one sentence
+        raised = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"loss must be a function that can be imported; got {text!r}, {raised:.120}") from error
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        raise InvalidInput(f"loss must be a function of prediction and reward; got {text!r}")
+    return function  # type: ignore[no-any-return]

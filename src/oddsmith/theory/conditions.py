@@ -5,6 +5,7 @@ M_1(f, g) = E lhat = ∫_f^g (u-f) w(u) du, A = ∫_f^g w, and E lhat² = M_1² 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, sqrt
 from typing import NamedTuple
 
@@ -68,6 +69,10 @@ class Certificate:
 
     def critical_eta(self) -> float:
         """The largest eta with c(eta) > 0, beyond which nothing is promised; 0 where no eta has one."""
+        return self._critical
+
+    @cached_property
+    def _critical(self) -> float:
         high = 1 / self.w_max
         if not self.c(1e-3 * high) > 0:
             return 0.0
@@ -83,6 +88,10 @@ class Certificate:
 
     def best(self) -> Coefficient:
         """The eta with the largest c(eta), and that c; refused where the conditions break or no c is positive."""
+        return self._best
+
+    @cached_property
+    def _best(self) -> Coefficient:
         if self.counterexample is not None:
             broken = self.counterexample
             where = f"{broken.condition} at mean {broken.f:g}, prediction {broken.g:g}"
