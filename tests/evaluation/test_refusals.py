@@ -86,6 +86,17 @@ def test_rewards_that_never_came_say_how_rare_they_may_be() -> None:
         assert ev.estimate(nothing, interval=interval).high > 2.9 / 401
 
 
+def test_a_difference_is_refused_if_one_of_its_sides_is() -> None:
+    """All odds are too small by 5 %, which one target's weights show (1.05 ± 0) and the other's do not (1.05 ± 0.07)."""
+    arm = np.repeat([0, 1], [120, 280])
+    wrong = Log(arm=arm, reward=[1, 0] * 200, propensity=np.where(arm == 0, 0.3, 0.7) / 1.05)
+    steady, loose = ev.ips(wrong, [0.3, 0.7]), ev.ips(wrong, [0.9, 0.1])
+    assert ev.estimate(steady).refused == ("weight",)
+    assert not ev.estimate(loose).refused
+    for apart in (steady.minus(loose), loose.minus(steady)):
+        assert ev.estimate(apart).refused == ("weight",)
+
+
 def test_overrule_names_rules() -> None:
     with pytest.raises(od.InvalidInput, match="overrule must name rules of overlap, ess, share, weight; got 'skew'"):
         ev.estimate(terms_of(LIGHT)[0], overrule="skew")
@@ -134,11 +145,14 @@ def test_arms_that_no_row_drew_are_missed_by_the_weights() -> None:
     played = Log(arm=[0, 1] * 300, reward=[1, 0, 0, 1] * 150, propensity=[0.5, 0.499] * 300)
     missed = ev.estimate(ev.ips(played, [0.5, 0.45, 0.05]))
     assert "overlap" in missed.refused
-    assert "5.00% of the target's mass is on arms that no row drew" in missed.why
+    assert "5.00% of the target's mass is on arms that no row drew, and the weights lack it" in missed.why
+    assert not ev.estimate(ev.ips(played, [0.5, 0.45, 0.05]), interval="anytime").refused
+    apart = ev.ips(played, [0.5, 0.45, 0.05]).minus(ev.ips(played, [0.9, 0.1, 0.0]))
+    assert "overlap" in ev.estimate(apart).refused
     many = Log(arm=np.arange(400) % 500, reward=[1, 0] * 200, propensity=np.full(400, 1 / 500))
-    uniform = ev.estimate(ev.ips(many, np.full(500, 1 / 500)))
-    assert uniform.diagnostics.unseen == pytest.approx(0.2)
-    assert not uniform.refused  # all weights are 1
+    uniform = ev.ips(many, np.full(500, 1 / 500))
+    assert uniform.unseen == pytest.approx(0.2)
+    assert not ev.estimate(uniform).refused  # all weights are 1
 
 
 def test_the_model_alone_is_never_unbiased() -> None:

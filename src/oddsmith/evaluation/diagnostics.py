@@ -30,9 +30,9 @@ class Diagnostics(NamedTuple):
     `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms are logged, else (Σw)²/Σw².
     `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
     heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw; `unseen` its mass on
-    arms that no row drew, where the other arms' odds are not logged. The weights average to `mean_weight` ±
-    `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value against a mean of at
-    most 1 (`betting`).
+    arms that no row drew, where the other arms' odds are not logged and the weights lack it. The weights average to
+    `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value
+    against a mean of at most 1 (`betting`).
     """
 
     n: int
@@ -56,7 +56,7 @@ def diagnose(terms: Terms) -> Diagnostics:
 def _diagnosed(terms: Terms) -> Diagnostics:
     if terms.parts is not None:
         a, b = (diagnose(part) for part in terms.parts)
-        far = max(a, b, key=lambda d: abs(d.mean_weight - 1 + d.missing))
+        far = max(a, b, key=_excess)
         return Diagnostics(
             len(terms),
             min(a.ess, b.ess),
@@ -69,7 +69,7 @@ def _diagnosed(terms: Terms) -> Diagnostics:
         )
     n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
     if w is None:
-        return Diagnostics(n, float(n), 1.0 / n, missing, terms.unseen, 1.0 - missing, 0.0, 1.0)
+        return Diagnostics(n, float(n), 1.0 / n, missing, 0.0, 1.0 - missing, 0.0, 1.0)
     total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
     share = float(w.max()) / total if total > 0 else 1.0
     ess = total**2 / (n * squares) if squares > 0 else 0.0
@@ -77,8 +77,9 @@ def _diagnosed(terms: Terms) -> Diagnostics:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
         ess, share, spread = n / squares, terms.heaviest / n, sqrt(max(0.0, squares - (1.0 - missing) ** 2))
     inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
-    weight = float(w.mean()), spread / sqrt(n)
-    return Diagnostics(n, ess, share, missing, terms.unseen, *weight, inflation)
+    mean = float(w.mean())
+    unseen = terms.unseen if mean < 1.0 - missing - terms.unseen / 2 else 0.0  # else the others' weights make up for it
+    return Diagnostics(n, ess, share, missing, unseen, mean, spread / sqrt(n), inflation)
 
 
 def broken(found: Diagnostics, interval: str) -> dict[str, str]:
@@ -114,13 +115,9 @@ def _overlap(found: Diagnostics) -> str | None:
 
 
 def _undrawn(found: Diagnostics) -> str | None:
-    """Mass on arms that no row drew is only a fault where the weights of the others do not make up for it."""
-    if found.unseen <= MISSING or found.mean_weight >= 1 - found.missing - found.unseen / 2:
+    if found.unseen <= MISSING:
         return None
-    return (
-        f"{found.unseen:.2%} of the target's mass is on arms that no row drew, and the mean weight is "
-        f"{found.mean_weight:.3g}: their weight is missing"
-    )
+    return f"{found.unseen:.2%} of the target's mass is on arms that no row drew, and the weights lack it; allowed 0"
 
 
 def _ess(found: Diagnostics) -> str | None:
@@ -135,9 +132,14 @@ def _share(found: Diagnostics) -> str | None:
     return f"one row carries {found.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
 
 
-def _weight(found: Diagnostics) -> str | None:
+def _excess(found: Diagnostics) -> float:
+    """How far the mean weight is off, as a multiple of what is allowed."""
     off = abs(found.mean_weight - (1 - found.missing))
-    if off <= OFF and off <= max(ERRORS * found.weight_error, 1e-6):
+    return max(off / OFF, off / max(ERRORS * found.weight_error, 1e-6))
+
+
+def _weight(found: Diagnostics) -> str | None:
+    if _excess(found) <= 1:
         return None
     return (
         f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities; "
