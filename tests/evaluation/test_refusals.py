@@ -87,7 +87,7 @@ def test_rewards_that_never_came_say_how_rare_they_may_be() -> None:
 
 
 def test_a_difference_is_refused_if_one_of_its_sides_is() -> None:
-    """All odds are too small by 5 %, which one target's weights show (1.05 ± 0) and the other's do not (1.05 ± 0.07)."""
+    """Odds are 5 % too small, which one target's weights show (1.05 ± 0) and the other's do not (1.05 ± 0.07)."""
     arm = np.repeat([0, 1], [120, 280])
     wrong = Log(arm=arm, reward=[1, 0] * 200, propensity=np.where(arm == 0, 0.3, 0.7) / 1.05)
     steady, loose = ev.ips(wrong, [0.3, 0.7]), ev.ips(wrong, [0.9, 0.1])
