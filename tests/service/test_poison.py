@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from service.served import Here, here, place
+from service.served import Here, here, place, wait
 
 FACTORY = """
 import os, sys, time
@@ -55,7 +55,8 @@ def served(folder: Path, module: str, isolate: str = "") -> Path:
     """An experiment of one honest expert and one that is not; a busy machine makes nobody else late."""
     (folder / f"poisonous_{module}.py").write_text(FACTORY)
     tables = TABLES.replace("MODULE", module).replace("ISOLATE", isolate)
-    path = place(folder, experts=tables, top="")
+    top = "guard = true\nbudget_ms = 60000\n" if isolate else ""  # which is also the time of a process of its own
+    path = place(folder, experts=tables, top=top)
     if module == "late":
         path.write_text(path.read_text().replace("budget_ms = 60000", "budget_ms = 1500"))
     return path
@@ -95,11 +96,7 @@ def test_an_expert_that_ends_its_process_sleeps_until_it_is_back(tmp_path: Path)
         answers = [decided(service, "dies") for _ in range(3)]
         assert all(answer["asleep"] == ["poison"] for answer in answers)
         assert service.get("/v1/stats")["experts"]["poison"]["failures"]["died"] >= 1
-        for _ in range(1000):  # it is started again beside the decisions
-            if "asleep" not in decided(service, "home page"):
-                break
-        else:
-            raise AssertionError("it did not come back")
+        wait(lambda: "asleep" not in decided(service, "home page"), 60)  # it is started again beside the decisions
 
 
 def test_unguarded_poison_would_fail_the_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
