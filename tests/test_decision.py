@@ -129,6 +129,7 @@ def test_equal_decisions_have_equal_hashes_and_say_what_they_are() -> None:
     assert one != other
     assert one != one.to_json()
     assert len({one, same, other}) == 2
+    assert hash(one) == hash(same) != hash(other)
     assert repr(one) == "Decision(arm=0, propensity=0.25, step=1)"
     many = od.Decision(None, None, None, np.zeros((5, 2), dtype=int), np.full((5, 2, 3), 1 / 3))
     assert repr(many) == "Decision(of shape (5, 2) over 3 arms)"
@@ -163,6 +164,12 @@ def test_the_last_arm_and_missing_fields_are_read() -> None:
     assert read == od.Decision.from_json(b'{"arm": 1, "propensities": [0.25, 0.75]}')
 
 
+def test_json_has_no_word_for_nan() -> None:
+    """What is not written as text of its own (floats of the odds are) must not become invalid JSON."""
+    with pytest.raises(ValueError, match="JSON compliant"):
+        od.Decision(float("nan"), None, None, 0, np.array([1.0])).to_json()
+
+
 def test_only_decisions_of_one_shape_are_stacked() -> None:
     one = od.Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.5]))
     with pytest.raises(od.InvalidInput, match=r"^decisions must not be empty; got 0 of them$"):
@@ -181,10 +188,10 @@ def test_only_decisions_of_one_shape_are_stacked() -> None:
 def test_fold_leaves_it_to_a_policy_that_knows_how() -> None:
     class Knowing(od.UCB1):
         def fold(self, state: Any, decisions: od.Decision, rewards: Any) -> Any:
-            return ("folded", decisions.arm.tolist(), rewards.tolist())
+            return (state, decisions.arm.tolist(), rewards.tolist())
 
     one = od.Decision(1, None, None, "b", np.array([0.5, 0.5]), index=1)
-    assert od.fold(Knowing(2), (), [one, one], [0, 1]) == ("folded", [1, 1], [0.0, 1.0])
+    assert od.fold(Knowing(2), "before", [one, one], [0, 1]) == ("before", [1, 1], [0.0, 1.0])
     with pytest.raises(od.InvalidInput, match=r"^decisions must be a sequence, or one decision with a leading axis"):
         od.fold(Knowing(2), (), one, [1])
     with pytest.raises(od.InvalidInput, match=r"rewards must match the decisions one to one, shape \(2,\); got \(3,\)"):

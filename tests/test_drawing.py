@@ -67,6 +67,10 @@ def test_a_batch_is_drawn_row_by_row_with_all_it_carries() -> None:
     assert shared.advice is not None
     assert shared.advice.tolist() == [[0.1], [0.3]]
     assert (shared.step, shared.eligible, shared.bonus, shared.log_weights) == (None, None, None, None)
+    assert [row.context for row in shared.rows()] == [None, None]
+    masks = np.array([[True, False, True, True], [True, True, False, True], [True, True, True, False]])
+    masked: Any = od.draw(odds, "xyz", uniforms, eligible=masks)
+    assert masked.eligible.tolist() == masks.tolist()
 
 
 def test_float32_advice_is_kept_as_float64() -> None:

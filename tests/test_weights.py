@@ -230,6 +230,8 @@ def test_reweigh_row_by_row() -> None:
     for row in range(2):
         alone = weights.reweigh(log_weights[row], factors[row])
         np.testing.assert_array_equal(alone, weights.reweigh(log_weights, factors)[row])
+    deeper = weights.reweigh(np.stack([log_weights, log_weights]), np.stack([factors, factors]))
+    np.testing.assert_array_equal(deeper[1], weights.reweigh(log_weights, factors))
 
 
 @pytest.mark.parametrize("shape", [(2,), (1, 2), (2, 2)])

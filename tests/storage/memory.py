@@ -11,10 +11,10 @@ __all__ = ["Memory"]
 
 
 class Memory:
-    """What a fold reads; positions are 10, 20, 30: above 0, growing, with gaps. Every event is taken as it is."""
+    """What a fold reads; positions are 10, 20, 30, or 1, 2, 3: above 0 and growing. Every event is taken as it is."""
 
-    def __init__(self, rule: Rule = "first") -> None:
-        self.rule = rule
+    def __init__(self, rule: Rule = "first", step: int = 10) -> None:
+        self.rule, self.step = rule, step
         self.events: list[tuple[int, Event]] = []
         self.kept: dict[int, tuple[Snapshot, bytes]] = {}
         self.asked: list[int] = []
@@ -23,7 +23,7 @@ class Memory:
     def append(self, *events: Event) -> int:
         """The position of the last."""
         for event in events:
-            self.events.append((self.head() + 10, event))
+            self.events.append((self.head() + self.step, event))
         return self.head()
 
     def head(self) -> int:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.judge import added, retired
+from oddsmith.saving import FORMAT, unpack
 from oddsmith.storage import (
     Activation,
     Correction,
@@ -15,6 +17,7 @@ from oddsmith.storage import (
     Event,
     ExpertChange,
     Reward,
+    Snapshot,
     advance,
     restore,
     roster_change,
@@ -48,25 +51,25 @@ def random_log(seed: int, n: int = 14) -> list[Event]:
     return log[:n]
 
 
-@pytest.mark.parametrize("rule", ["first", "sum"])
-@pytest.mark.parametrize("seed", range(12))
-def test_from_anywhere_to_anywhere(seed: int, rule: Rule) -> None:
-    store: Any = Memory(rule)
+@pytest.mark.parametrize(("rule", "step"), [("first", 10), ("sum", 10), ("first", 1)])
+@pytest.mark.parametrize("seed", range(8))
+def test_from_anywhere_to_anywhere(seed: int, rule: Rule, step: int) -> None:
+    store: Any = Memory(rule, step)
     store.append(*random_log(seed))
-    known = {until: restore(store, JUDGE, until=until) for until in range(0, store.head() + 1, 10)}
+    known = {until: restore(store, JUDGE, until=until) for until in range(0, store.head() + 1, step)}
     for until, folded in known.items():
         wanted = reference(JUDGE, [row for row in store.events if row[0] <= until], rule)
         assert bits(folded.state) == bits(wanted)
         assert (folded.position, folded.policy, folded.refused) == (until, JUDGE, ())
     for start, folded in known.items():
-        for until in range(start, store.head() + 1, 30):
-            assert bits(advance(store, JUDGE, folded, until=until).state) == bits(known[until].state)
+        for until in range(start, store.head() + 1, 3 * step):
+            later = advance(store, JUDGE, folded, until=until)
+            assert (later.position, bits(later.state)) == (until, bits(known[until].state))
     for place in list(known)[::4]:
         save_snapshot(store, known[place], 0.0)
     for until, folded in known.items():
         again = restore(store, JUDGE, until=until)
-        assert bits(again.state) == bits(folded.state)
-        assert again.position == until
+        assert (again.position, bits(again.state)) == (until, bits(folded.state))
     whole = restore(store, JUDGE)
     assert (whole.position, bits(whole.state)) == (store.head(), bits(known[store.head()].state))
 
@@ -97,12 +100,17 @@ def test_a_snapshot_that_was_thinned_out_meanwhile_is_passed_over() -> None:
     store.append(*random_log(3))
     for place in (40, 80, 120):
         save_snapshot(store, restore(store, JUDGE, until=place), 7.0)
-    assert [snapshot.time for snapshot in store.snapshots()] == [7.0] * 3
+    for snapshot in store.snapshots():
+        assert snapshot == Snapshot(snapshot.position, fingerprint(JUDGE), FORMAT, 7.0)
+        assert unpack(store.content(snapshot.position), JUDGE, "it")[1]["position"] == snapshot.position
     snapshot, _ = store.kept[120]
     store.kept[120] = (snapshot, b"")
     lie = restore(store, JUDGE, until=80)._replace(state=JUDGE.init()._replace(learnt=70))
     save_snapshot(store, lie, 0.0)
     assert restore(store, JUDGE).state.learnt >= 70  # the newest that is still there
+    assert restore(store, JUDGE, until=80).state.learnt == 70
+    with pytest.raises(od.BadFile, match=r"^the snapshot at position 80 "):
+        restore(store, policy(eta=0.25))
     store.kept[80] = (snapshot, b"")
     store.kept[40] = (snapshot, b"")
     assert bits(restore(store, JUDGE).state) == bits(reference(JUDGE, store.events))
@@ -188,22 +196,38 @@ def test_where_only_experts_refuse_the_weights_learn_all_the_same() -> None:
     assert bits(restore(other, linear).state) == bits(linear.init())
 
 
+def test_policies_without_weights_learn_from_decisions_that_carry_advice() -> None:
+    store: Any = Memory()
+    one = od.Decision(1, None, None, 1, np.full(3, 1 / 3), advice=np.array([0.5]))
+    store.append(DecisionMade("a", one, 0, 0.0), Reward("a", 1.0, 0.0))
+    counting = od.UCB1(3)
+    assert bits(restore(store, counting).state) == bits(counting.update(counting.init(), one, 1.0))
+
+
 def test_a_correction_of_what_was_erased_changes_the_weights_alone() -> None:
     """The experts keep what they learnt; the weights are folded anew, for they need no contexts."""
     store: Any = Memory()
     store.append(made("a"), Reward("a", 1.0, 0.0), made("b"), Reward("b", 0.0, 0.0))
-    live = restore(store, touchy())
+    store.append(DecisionMade("s", SURE, 0, 0.0), Reward("s", 1.0, 0.0), ExpertChange("d", "retired", 0.0, "k"))
+    change = roster_change({})
+    live = restore(store, touchy(), change=change)
+    assert live.refused == (60,)
     save_snapshot(store, live, 0.0)
-    learnt = live.state.experts[0].copy()
     store.erased = {10, 30}
+    store.append(made("c"), Reward("c", 1.0, 0.0), ExpertChange("c", "retired", 0.0, "k"))
+    learnt = restore(store, touchy(), change=change).state.experts[0].copy()
     store.append(Correction("a", 0.25, 0.0, "k"))
-    after = restore(store, touchy())
-    assert bits(after.state.log_weights) == bits(reference(plain(), store.events).log_weights)
-    assert (after.state.learnt, after.position, after.refused) == (2, 50, ())
+    after = restore(store, touchy(), change=change)
+    judge: Any = plain()
+    state = judge.update(judge.update(judge.init(), made("a").decision, 0.25), made("b").decision, 0.0)
+    judge, state = retired(judge, state, "d")
+    judge, state = retired(judge, judge.update(state, made("c").decision, 1.0), "c")
+    assert bits(after.state.log_weights) == bits(state.log_weights)
+    assert (after.state.learnt, after.position, after.refused) == (3, 110, (60,))
     assert after.state.experts[0].tolist() == learnt.tolist()
     store.kept.clear()
     with pytest.raises(ContextErased, match="was erased"):
-        restore(store, touchy())
+        restore(store, touchy(), change=change)
 
 
 def test_experts_that_come_and_go() -> None:
@@ -228,6 +252,14 @@ def test_experts_that_come_and_go() -> None:
         assert bits(advance(store, judge, start, change=change).state) == bits(state)
         save_snapshot(store, start, 0.0)
         assert bits(restore(store, judge, change=change).state) == bits(state)
+    newest, _ = store.kept[60]
+    store.kept[60] = (newest, b"")  # thinned out meanwhile: an older one, of the roster as it was then
+    assert bits(restore(store, judge, change=change).state) == bits(state)
+    live = restore(store, judge, change=change)
+    store.append(Correction("a", 1.0, 0.0, "same"), Correction("a", 0.25, 0.0, "other"))
+    corrected = advance(store, judge, live, change=change)
+    assert bits(corrected.state) == bits(restore(store, judge, change=change).state) != bits(state)
     store.kept.clear()
+    assert bits(corrected.state) == bits(restore(store, judge, change=change).state)
     with pytest.raises(od.InvalidInput, match=r"^change must be given, for expert 'e' changed at position 40$"):
         restore(store, judge)

@@ -122,16 +122,18 @@ def test_the_refined_bound_at_a_gamma_and_at_the_best() -> None:
 
 
 @pytest.mark.parametrize("n_arms", [2, 3, 50])
-@pytest.mark.parametrize("learning", [1e-6, 1e-2, 1.0, 30.0])
-def test_the_best_gamma_of_the_refined_bound_is_where_a_search_finds_it(n_arms: int, learning: float) -> None:
+@pytest.mark.parametrize(
+    ("learning", "exploration"), [(1e-18, 1e6), (1e-6, 100), (1, 1e6), (1, 100), (5, 100), (49.75, 100)]
+)
+def test_the_best_gamma_is_where_a_search_finds_it(n_arms: int, learning: float, exploration: float) -> None:
     from scipy.optimize import minimize_scalar
 
     def cost(x: float) -> float:
         g = exp(x)
-        return learning * (1 - g) * sqrt(n_arms / g + n_arms * (n_arms - 1) / (n_arms - g)) + 100 * g
+        return learning * (1 - g) * sqrt(n_arms / g + n_arms * (n_arms - 1) / (n_arms - g)) + exploration * g
 
-    found = of._refined_gamma(n_arms, learning, 100.0)
-    searched = minimize_scalar(cost, bounds=(-25, 0), method="bounded", options={"xatol": 1e-10})
+    found = of._refined_gamma(n_arms, learning, exploration)
+    searched = minimize_scalar(cost, bounds=(-45, 0), method="bounded", options={"xatol": 1e-10})
     assert log(found) == pytest.approx(searched.x, abs=1e-4)
     assert cost(log(found)) <= searched.fun * (1 + 1e-12)
 
@@ -195,6 +197,10 @@ def test_the_bayes_bound_takes_the_root_before_the_mean() -> None:
     assert wide.applies == f"{TRUE}, and log ratios between experts are at most 1{also}"
     best = theory.bayes_regret_bound(truth, used, loss="log", n_arms=4, steps=1e6)
     assert best.bound < sharp.bound
+    assert theory.bayes_regret_bound([1, 0], [1, 0], loss="log", n_arms=2, steps=10).bound == 0  # 0 where 0 may be
+    assert theory.regret_bound("log", n_arms=4, steps=1e6, prior=0.5, gamma=0.2).gamma == 0.2
+    with pytest.raises(od.InvalidInput, match=r"; got 0 at expert 1$"):
+        theory.bayes_regret_bound([0.0, 0.5, 0.5], [0.0, 0.0, 1.0], loss="log", n_arms=2, steps=10)
     with pytest.raises(od.InvalidInput, match=r"^prior must be positive where true_prior is, .*; got 0 at expert 1$"):
         theory.bayes_regret_bound([0.5, 0.5, 0.0], [0.5, 0.0, 0.5], loss="log", n_arms=2, steps=10)
     with pytest.raises(od.InvalidInput, match=r"^true_prior must sum to 1; got 0.9 over 2 experts$"):
