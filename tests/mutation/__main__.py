@@ -36,7 +36,7 @@ def mutated(name: str) -> Result:
     """Run mutmut over a copy of one module and its tests."""
     folder = ROOT / "build" / "mutants" / name.replace("/", "-")
     shutil.rmtree(folder, ignore_errors=True)
-    for part in ("src", "tests"):
+    for part in ("src", "tests", "benchmarks"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "numbers"))
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(name))
     places = {"PYTHONPATH": str(folder / "tests"), "ODDSMITH_KERNELS": "numpy", "OMP_NUM_THREADS": "1"}
@@ -51,6 +51,7 @@ def _settings(name: str) -> str:
     arguments = ["-p", "mutation.names", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", slow]
     said = {
         "source_paths": ["src"],
+        "also_copy": ["benchmarks"],
         "only_mutate": [f"src/oddsmith/{name}.py"],
         "do_not_mutate_patterns": list(IGNORED),
         "pytest_add_cli_args": arguments,

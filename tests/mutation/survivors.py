@@ -39,13 +39,15 @@ class Result(NamedTuple):
 
 
 def result_of(module: str, mutated: Path, page: str) -> Result:
-    """Read what mutmut left beside the mutated file; a survivor is explained where the page has its new line."""
+    """Read what mutmut left beside the mutated file; a survivor is explained where the page has it."""
     codes: dict[str, int | None] = json.loads(mutated.with_name(mutated.name + ".meta").read_text())["exit_code_by_key"]
     if None in codes.values():
         raise RuntimeError(f"mutmut did not finish {module}; see mutmut.log under build/mutants")
     bodies = _bodies(mutated.read_text())
     survivors = [_survivor(name.rpartition(".")[2], bodies) for name, code in codes.items() if code in _LIVES]
-    explained = [survivor for survivor in survivors if f"`{survivor.after}`" in page]
+    explained = [
+        survivor for survivor in survivors if f"* `{module}`, `{survivor.function}`: `{survivor.after}`" in page
+    ]
     living = [survivor for survivor in survivors if survivor not in explained]
     return Result(module, len(codes), len(codes) - len(survivors), len(explained), living)
 

@@ -230,6 +230,14 @@ def test_a_correction_of_what_was_erased_changes_the_weights_alone() -> None:
         restore(store, touchy(), change=change)
 
 
+def test_a_log_may_begin_with_a_new_expert() -> None:
+    store: Any = Memory(step=1)
+    store.append(ExpertChange("e", "added", 0.0, "k", 0.25))
+    judge: Any = od.policies.judge.judge(plain())
+    folded: Any = restore(store, judge, change=roster_change())
+    assert folded.policy.posterior(folded.state) == pytest.approx([0.3, 0.225, 0.15, 0.075, 0.25])
+
+
 def test_experts_that_come_and_go() -> None:
     """Each change at its place in the order of settling; older decisions are read as if the newcomer had slept."""
     store: Any = Memory()

@@ -66,6 +66,7 @@ def test_learning_rates_and_what_they_buy() -> None:
     assert of.lemma1(2.0).eta == pytest.approx(1 / (4 * (e - 2)))
     assert of.lemma1(0.1, b=2.0) == pytest.approx((0.5, 0.5 * (1 - (e - 2) * 0.05)))
     assert of.lemma1(0.1, b=0.5).eta == pytest.approx(2.0)
+    assert of.bennett(2.0) == pytest.approx((log(1.5), 3 * log(1.5) - 1))
     assert [of.c_log(eta) for eta in (0.25, 0.5, 1.0)] == [0.375, 0.5, 0.0]
     assert of.best_gamma(5.0, 5.0) == 1.0
     assert of.best_gamma(0.0, 5.0) == 0.0
