@@ -51,7 +51,7 @@ class SQLiteStore(SQLiteReader):
     >>> with TemporaryDirectory() as folder, SQLiteStore(f"{folder}/events.sqlite", policy) as store:
     ...     reward = Reward("a", 1.0, time=0.0)
     ...     store.append([reward, reward, Reward("a", 0.0, time=1.0)]).result()[:2]
-    (Receipt(position=1, new=True, refused=None), Receipt(position=1, new=False, refused=None))
+    (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1, new=False, ...))
     """
 
     def __init__(
