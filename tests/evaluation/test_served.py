@@ -239,12 +239,6 @@ def test_claims_are_as_strong_as_the_evidence(rows: int, evidence: str, claim: s
     assert found.caution.startswith("Caution") == (evidence != "some")
 
 
-def test_floors_are_checked() -> None:
-    log = Log(arm=[0, 1], reward=[0, 0], propensity=[0.5, 0.1], arms=["a", "b", "c"])
-    with pytest.raises(od.InvalidInput, match=r"floor must be at most the least logged odds, 0.1, and 1 / arms, 0.33"):
-        ev.served_as_logged(log, floor=0.2)
-
-
 def test_the_test_needs_propensities() -> None:
     with pytest.raises(od.InvalidInput, match="needs a log with the logged odds"):
         ev.served_as_logged(Log(arm=[0], reward=[1]))

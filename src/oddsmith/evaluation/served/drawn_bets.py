@@ -11,6 +11,7 @@ __all__ = ["bets_on_drawn_odds", "forced", "repeated", "steps"]
 _CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4999)
 _STEPS = (1.5, 1.99, 2.5, 2.99, 3.5, 3.99, 4.99, 7.99, 15.99)  # a whole number would give v itself
 _ROUNDING = 1e-9  # odds whose sum is rounded up are not above 1
+_LEAST_REST = 1e-3  # what is left above the floors is rounding below this; to divide by more is fair
 
 
 def bets_on_drawn_odds(draws: Draws) -> list[Bets]:
@@ -74,8 +75,9 @@ def _dual_feasible(draws: Draws) -> Bets:
 
     def gains(rows: slice) -> Array:
         p, count = draws.propensity[rows], draws.count[rows]
-        v = ((p - draws.floor) / np.maximum(1.0 - count * draws.floor, 1e-9)).clip(0.0, 1.0)
-        even = np.where((draws.arm[rows] < count) | draws.stated, 1.0 / count, 0.0)
+        v = ((p - draws.floor) / np.maximum(1.0 - count * draws.floor, _LEAST_REST)).clip(0.0, 1.0)
+        unknown = np.where(count > 0, 0.0, p)  # p is no bet, in a first row before which no arm is known
+        even = np.where(draws.stated | ~draws.new[rows], 1.0 / np.maximum(count, 1), unknown)
         cut = [np.where(v > 1 - cut + _ROUNDING, 1.0, np.where(v < cut, 0.0, v)) for cut in _CUTS]
         stepped = [steps(v * (1 - _ROUNDING), c) for c in _STEPS]
         return np.column_stack([v, even, *cut, *stepped]) * draws.inverse[rows, None] - 1.0
@@ -89,7 +91,9 @@ def _left_out(draws: Draws) -> Bets:
 
     def gains(rows: slice) -> Array:
         share = np.where(draws.arm[rows, None] == numbers, draws.floor * draws.inverse[rows, None], 0.0)
-        able = draws.eligible[rows] if draws.eligible is not None else numbers < draws.count[rows, None]
+        able = draws.first < np.arange(len(draws.arm))[rows, None]
+        if draws.stated:
+            able = np.ones_like(able) if draws.eligible is None else draws.eligible[rows]
         return np.where(able & (draws.floor < 1), (1.0 - share) / max(1.0 - draws.floor, 1e-9) - 1.0, 0.0)
 
     return Bets([f"arm {label} were not served" for label in draws.labels], _arm_shares(draws), gains)

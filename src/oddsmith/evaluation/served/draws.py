@@ -18,6 +18,7 @@ from oddsmith.logs.table import Log
 __all__ = ["Bets", "Draws", "equal_bets"]
 
 _MOST = 1e15  # a bet that pays less than it could is fair, and sixteen such rows do not overflow
+_SUM = 1e-6  # logged odds may sum to 1 within that
 
 
 class Bets(NamedTuple):
@@ -37,7 +38,8 @@ class Draws:
     """Arms, their odds, and the odds of all arms where they are logged or where two arms leave no choice.
 
     `count` (T,) is how many arms have odds, as far as it is known before the row. `stated`: the log says how many arms
-    there are; else the largest number seen is no number to bet with before it has been seen.
+    there are; else numbers may have gaps, and an arm is one to bet with only after `first` (K,), the row that first has
+    it (T: none). `new` (T,): the row is the first with its arm.
     """
 
     def __init__(self, logged: Log, propensity: Array, floor: float) -> None:
@@ -46,8 +48,11 @@ class Draws:
         self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
         columns = (logged.propensities, logged.eligible, logged.arms)
         self.stated = any(column is not None for column in columns)
-        self.count = self._counted()
+        self.first = np.full(self.n_arms, len(self.arm))
+        np.minimum.at(self.first, self.arm, np.arange(len(self.arm)))
+        self.new = np.arange(len(self.arm)) == self.first[self.arm]
         self.odds = logged.propensities
+        self.count = self._counted()
         if self.odds is None and self.stated and (self.count <= 2).all():
             self.odds = self._odds_of_two(propensity)
         self.propensity = propensity if self.odds is None else drawn(self.odds, self.arm)
@@ -64,9 +69,11 @@ class Draws:
     def _counted(self) -> Ints:
         if self.eligible is not None:
             return np.asarray(self.eligible.sum(axis=1))
+        if self.odds is not None:
+            return np.asarray((self.odds > 0).sum(axis=1))
         if self.stated:
             return np.full(len(self.arm), self.n_arms)
-        return np.concatenate([[1], np.maximum.accumulate(self.arm)[:-1] + 1])
+        return np.asarray(np.cumsum(self.new) - self.new)
 
     def _odds_of_two(self, propensity: Array) -> Array:
         able = np.ones((len(self.arm), self.n_arms)) if self.eligible is None else self.eligible
@@ -75,8 +82,16 @@ class Draws:
         return odds
 
     def _check_floor(self) -> None:
-        least, most = float(self.propensity.min()), float(1 / self.count.max())
+        count = self.count if self.stated else self.count + self.new
+        least, most = float(self.propensity.min()), float(1 / count.max())
         if self.floor > (1 + 1e-9) * min(least, most):
             raise InvalidInput(
                 f"floor must be at most the least logged odds, {least:g}, and 1 / arms, {most:g}; got {self.floor:g}"
+            )
+        short = np.flatnonzero(self.propensity + (count - 1) * self.floor > 1 + _SUM)
+        if len(short):
+            row = int(short[0])
+            raise InvalidInput(
+                f"the odds of row {row}, {self.propensity[row]:g}, leave less than the floor, {self.floor:g}, for each "
+                f"of {count[row] - 1} other arms; log `eligible`, or give a smaller floor"
             )
