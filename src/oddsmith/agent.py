@@ -12,7 +12,7 @@ import numpy as np
 
 from oddsmith import saving
 from oddsmith.arrays import Bools
-from oddsmith.contexts import length
+from oddsmith.contexts import length, single
 from oddsmith.decision import (
     Context,
     Decision,
@@ -106,12 +106,12 @@ class Agent:
         mask = None if eligible is None else self._mask(eligible)
         with self._numbering:
             self._steps = step = self._steps + 1
-        uniform = self._uniforms(step)
+        uniform, known = self._uniforms(step), single(context)
         if self._moves:
             with self._learning:
-                odds = self.policy.odds(self._state, context, eligible=mask, step=step)
+                odds = self.policy.odds(self._state, known, eligible=mask, step=step)
         else:
-            odds = self.policy.odds(self._state, context, eligible=mask, step=step)
+            odds = self.policy.odds(self._state, known, eligible=mask, step=step)
         if odds.propensities.ndim != 1:
             shape = odds.propensities.shape
             raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
@@ -164,7 +164,7 @@ class Agent:
         """The arm with the largest odds, without exploration (the first of them, if several)."""
         mask = None if eligible is None else self._mask(eligible)
         with self._reading:
-            odds: Odds = self.policy.odds(self._state, context, eligible=mask, step=max(self._steps, 1))
+            odds: Odds = self.policy.odds(self._state, single(context), eligible=mask, step=max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
         if self.arms is None:
             return arm if arm.ndim else int(arm)
@@ -194,10 +194,10 @@ class Agent:
 
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
         """
-        mask = None if eligible is None else self._mask(eligible)
+        mask, known = None if eligible is None else self._mask(eligible), single(context)
         explain = _verb(self.policy, "explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
         with self._reading:
-            parts: Explanation | ArmExplanation = explain(self._state, context, eligible=mask, step=max(self._steps, 1))
+            parts: Explanation | ArmExplanation = explain(self._state, known, eligible=mask, step=max(self._steps, 1))
         return parts if self.arms is None else parts._replace(arms=self._names(len(parts.arms)))
 
     def save(self, path: str | Path) -> None:

@@ -1,6 +1,6 @@
 """Contexts as people bring them, read in one way by every door: forms, values and numbers."""
 
-from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, taken
+from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, single, taken
 from oddsmith.contexts.reading import numbers
 from oddsmith.contexts.values import as_number, check_columns, check_json, missing, plain, shown, unreadable
 
@@ -20,6 +20,7 @@ __all__ = [
     "plain",
     "rows",
     "shown",
+    "single",
     "taken",
     "unreadable",
 ]

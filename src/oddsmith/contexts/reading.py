@@ -24,7 +24,8 @@ def numbers(context: Any, instead: str = "give a Schema, which reads names") -> 
            [ 2.,  1.]])
     """
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
-        return context.astype(np.float64, copy=False)
+        read = context.astype(np.float64, copy=False)
+        return read.filled(np.nan) if isinstance(read, np.ma.MaskedArray) else read
     if isinstance(context, Mapping) and not isinstance(context, Row):
         raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
     if isinstance(context, str | bytes) or context is None:

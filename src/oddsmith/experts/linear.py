@@ -87,9 +87,7 @@ class LinearExperts(Experts):
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""
         columns = self._columns
-        features = (
-            context if isinstance(context, np.ndarray) and context.dtype == columns.dtype else self._asked(context)
-        )
+        features = context if type(context) is np.ndarray and context.dtype == columns.dtype else self._asked(context)
         if features.shape[-1:] != columns.shape[:1] or (features.ndim < 2 and self.weights.ndim == 2):
             allowed = f"(…, K, {len(columns)})" if self.weights.ndim == 2 else f"(…, {len(columns)})"
             raise InvalidInput(f"context must have shape {allowed}; got {features.shape}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, check_range, finite
-from oddsmith.contexts import check_columns, has_names, is_batch, is_table, length, missing, numbers, rows
+from oddsmith.contexts import Row, check_columns, has_names, is_batch, is_table, length, missing, numbers, rows
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra, OddsmithError
 from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity, raised
@@ -120,10 +120,9 @@ class ModelExperts(Experts):
     def _ask(self, name: str, model: Any, rows: Any) -> Array:
         """One model's answers for all rows and arms, flat (rows · K)."""
         n = len(rows)
-        if is_table(rows):
-            rows = _ordered(rows, getattr(model, "feature_names_in_", ()))
         if isinstance(model, tuple):
-            return np.stack([_mean_reward(name, one, rows) for one in model], axis=-1).reshape(-1)
+            return np.stack([_mean_reward(name, one, _ordered(rows, one)) for one in model], axis=-1).reshape(-1)
+        rows = _ordered(rows, model)
         if self.arm_features is not None:
             return _mean_reward(name, model, rows)
         classes = getattr(model, "classes_", None) if hasattr(model, "predict_proba") else None
@@ -154,7 +153,9 @@ class ModelExperts(Experts):
 
 def _as_features(context: Context) -> Array:
     """A context, or a batch of them, as an array of at least one axis; text stays for models that read it."""
-    features = np.atleast_1d(np.asarray(context)) if not has_names(context) else numbers(context, _NAMES)
+    if has_names(context) or isinstance(context, np.ma.MaskedArray):
+        return np.atleast_1d(numbers(context, _NAMES))
+    features = np.atleast_1d(np.asarray(context))
     if features.dtype == np.object_:
         try:
             return numbers(features)
@@ -202,22 +203,53 @@ def _numbers(name: str, said: Any) -> Array:
 
 
 def _frame(contexts: Any) -> Any:
-    """Contexts with names as a data frame: pandas and polars frames as they are, everything else in pandas."""
-    if is_table(contexts) and not hasattr(contexts, "to_pylist"):
+    """Contexts with names as a data frame: polars frames as they are, everything else in pandas, NaN for missing.
+
+    A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and said to be unordered.
+    """
+    if is_table(contexts) and hasattr(contexts, "to_dicts"):
         return contexts
     try:
         import pandas as pd
     except ImportError as error:
         raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
     if is_table(contexts):
-        return contexts.to_pandas()
-    known = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in rows(contexts)]
-    return pd.DataFrame(known)
+        return _with_nan(contexts if hasattr(contexts, "iloc") else contexts.to_pandas())
+    given = rows(contexts)
+    frame = pd.DataFrame([{name: np.nan if missing(value) else value for name, value in row.items()} for row in given])
+    empty = [name for name in frame.columns if frame[name].isna().all()]
+    frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
+    if all(isinstance(row, Row) for row in given):
+        return frame
+    frame = frame[sorted(frame.columns, key=str)]
+    frame.attrs[_UNORDERED] = True
+    return frame
 
 
-def _ordered(frame: Any, wanted: Any) -> Any:
+def _with_nan(frame: Any) -> Any:
+    """A pandas frame whose missing values are NaN, in columns of numpy's types: what models read."""
+    changed = {}
+    for place, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if kind == "category" or (isinstance(kind, np.dtype) and kind != np.object_):
+            continue
+        column, gaps = frame.iloc[:, place], frame.iloc[:, place].isna()
+        if not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb":
+            changed[name] = column.to_numpy(np.float64, na_value=np.nan) if gaps.any() else column.to_numpy()
+        elif gaps.any() and getattr(kind, "kind", "O") == "O":
+            changed[name] = column.astype(object).where(~gaps, np.nan)
+    return frame.assign(**changed) if changed and frame.columns.is_unique else frame
+
+
+def _ordered(frame: Any, model: Any) -> Any:
     """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
-    known, given = tuple(str(name) for name in wanted), tuple(frame.columns)
+    if not is_table(frame):
+        return frame
+    known, given = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
+    if not known and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
+        raise InvalidInput(
+            f"context must be numbers in an array, as those the model was fitted on; got a dict, whose order means "
+            f"nothing: fit it on a data frame, or {_NAMES}"
+        )
     if not known or known == given:
         return frame
     if not set(known) <= set(given):
@@ -228,4 +260,5 @@ def _ordered(frame: Any, wanted: Any) -> Any:
     return frame[list(known)]
 
 
+_UNORDERED = "oddsmith: columns of dicts"
 _NAMES = "ask the experts through Encoded(experts, schema), which reads names"

@@ -98,7 +98,7 @@ class OverFeatures:
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
-        if isinstance(context, np.ndarray) and self.schema is None and context.dtype == np.float64:
+        if type(context) is np.ndarray and self.schema is None and context.dtype == np.float64:
             features = context
         else:
             features = read_features(context, self.schema)
