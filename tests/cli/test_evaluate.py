@@ -194,7 +194,7 @@ def test_a_log_without_propensities_is_told_what_can_be_done(log: od.Log, capsys
     assert main(["evaluate", "bare.parquet", "--target", "uniform"]) == 3
     printed = capsys.readouterr().out
     assert "the log is unknown" in printed
-    assert "got a log without propensities: use dm (a reward model) or replay, or log propensities" in printed
+    assert "got a log without propensities: use dm (a reward model), or log propensities" in printed
     found = asked(capsys, "evaluate", "bare.parquet", "--target", "uniform", code=3)
     assert found["targets"]["uniform"]["dm"]["refused"] == []
     assert "refused" in found["served"]
@@ -221,7 +221,7 @@ def test_replay_says_what_the_library_says(log: od.Log, capsys: Any) -> None:
     found = asked(capsys, "replay", "log.parquet", "--policy", "news.toml", "--seed", "3")
     lived = od.replay(od.read_policy("news.toml").policy, log, seed=3)
     assert (found["value"], found["error"], found["accepted"]) == (lived.value, lived.error, len(lived.rows))
-    assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "50"]) == 0
+    assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "50"]) == 3
     printed = capsys.readouterr().out
     assert "accepted  50 of 1,500 rows" in printed
     assert printed.startswith("news.toml, in its first 50 decisions of learning, earns ")

@@ -5,6 +5,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import oddsmith as od
@@ -21,7 +22,7 @@ LOSSES = "def bad(g, r):\n    return abs(g - r)\n"
 CODES: dict[str, list[tuple[list[str], int]]] = {
     "bound": [(BOUND, 0), ([*BOUND, "--gamma", "7"], 2)],
     "tune": [(BOUND, 0), ([*BOUND, "--prior", "0"], 2)],
-    "certify": [(["square"], 0), (["cubic"], 2)],
+    "certify": [(["square"], 0), (["cubic"], 2), (["exit_code_losses:bad"], 3)],
     "reproduce": [
         (["thompson", "--quick", "--out", "claims", "--engine", "serial"], 0),
         (["thomson", "--out", "claims"], 2),
@@ -36,10 +37,15 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
         (["log.parquet", "--policy", "news.toml"], 0),
         (["gone.parquet", "--policy", "news.toml"], 2),
         (["log.parquet", "--policy", "news.toml", "--steps", "1"], 3),
+        (["log.parquet", "--policy", "news.toml", "--steps", "99"], 3),
+        (["log.parquet", "--policy", "news.toml", "--steps", "100"], 0),
+        (["short.parquet", "--policy", "news.toml"], 3),
+        (["waiting.parquet", "--policy", "news.toml"], 2),
     ],
     "fit": [
         (["log.parquet", "--policy", "news.toml", "--out", "state.npz"], 0),
         (["log.parquet", "--policy", "gone.toml", "--out", "state.npz"], 2),
+        (["waiting.parquet", "--policy", "news.toml", "--out", "waiting.npz"], 2),
     ],
     "serve": [(["gone.toml"], 2), (["news.toml", "--port", "x"], 2)],
     "keys": [(["create", "shop", "--scope", "decide"], 0), (["list"], 0), (["revoke", "nobody"], 2)],
@@ -52,7 +58,9 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
     made: Path = tmp_path_factory.mktemp("codes")
-    od.write_log(place(made)[:60], made / "short.parquet")
+    log = place(made)
+    od.write_log(log[:60], made / "short.parquet")
+    od.write_log(od.Log(arm=log.arm, reward=log.reward * np.nan, context=log.context), made / "waiting.parquet")
     policy = od.read_policy(made / "news.toml").policy
     for name in ("news", "forged"):
         lived(Served(made / f"{name}.sqlite", policy), 60, rosters=False).store.close()

@@ -189,7 +189,7 @@ class Stubborn(LinearRegression):  # type: ignore[misc]
 NOT_A_LOG: Any = [1]
 WITHOUT = Log(arm=[0, 1], reward=[1, 0])
 WRONG: dict[str, tuple[Any, str]] = {
-    "no propensities": (lambda: ev.ips(WITHOUT, [0.5, 0.5]), "use dm .* or replay, or log propensities"),
+    "no propensities": (lambda: ev.ips(WITHOUT, [0.5, 0.5]), r"use dm \(a reward model\), or log propensities"),
     "no rewards": (lambda: ev.ips(LOG[3:], TARGET[3:]), "log must have rewards; got none in 1 rows"),
     "not a log": (lambda: ev.ips(NOT_A_LOG, TARGET), "log must be a Log; got list"),
     "odds": (lambda: ev.ips(LOG, [0.5, 0.6]), "target, row 0: must be odds that sum to 1"),

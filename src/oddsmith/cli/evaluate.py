@@ -9,6 +9,7 @@ import numpy as np
 from oddsmith import saving
 from oddsmith.arrays import Array
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
+from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.logs.table import Log
 from oddsmith.policy_file import PolicyFile, read_policy
@@ -104,9 +105,10 @@ def _read(asked: argparse.Namespace) -> _Question:
     log = reader(asked, arms).read(asked.log)
     if arms is not None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
-    targets = {name: _odds(name, log, files.get(name), asked.state) for name in asked.target}
-    notes = [_STATE_NOTE] if asked.state is not None else []
-    if asked.state is None:
+    state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
+    targets = {name: _odds(name, log, files.get(name), state) for name in asked.target}
+    notes = [_STATE_NOTE]
+    if state is None or getattr(state, "learnt", None) == 0:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
     return _Question(log, targets, next((file.schema for file in files.values()), None), notes)
 
@@ -119,7 +121,7 @@ def _file(name: str) -> PolicyFile:
 
 
 def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
-    """What the odds of a policy without a state are worth, and how to get one; "" for one that cannot learn."""
+    """What the odds of a policy without a reward are worth, and how to get one; "" for one that cannot learn."""
     from oddsmith.evaluation import uniform_target
 
     inner: Any = file.policy
@@ -135,11 +137,11 @@ def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
     )
 
 
-def _odds(name: str, log: Log, file: PolicyFile | None, state: Path | None) -> Array:
+def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> Array:
     from oddsmith.evaluation import arm_target, policy_target, uniform_target
 
     if file is not None:
-        return policy_target(log, file.policy, None if state is None else saving.read(state, file.policy)[0])
+        return policy_target(log, file.policy, state)
     if name == "uniform":
         return uniform_target(log)
     arm = name.removeprefix("arm:")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith import saving
-from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
+from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, counted, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.fingerprint import unversioned
 from oddsmith.policy_file import PolicyFile, read_policy
@@ -39,6 +39,10 @@ def _fit(asked: argparse.Namespace) -> str:
     settings: Any = {"engine": asked.engine, "workers": asked.workers, "reader": reader(asked, file.arms)}
     with asking(str(asked.policy)):
         fitted = fit_log(file.policy, asked.logs, **settings)
+    if not fitted.learnt:
+        raise InvalidInput(
+            f"log must have rewards to learn from; got none in {fitted.waiting} rows: nothing was written"
+        )
     meta["steps"] = fitted.learnt + fitted.waiting
     saving.write(asked.out, saving.pack(file.policy, fitted.state, meta))
     posterior = _posterior(asked.out, file)
@@ -72,11 +76,12 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
 
 def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
     """Whom the policy trusts now, in one sentence."""
+    rewards = counted(learnt, "reward")
     if posterior is None:
-        return f"The policy has learnt from {learnt:,} rewards."
+        return f"The policy has learnt from {rewards}."
     (first, weight), *others = posterior.items()
     then = f"; {others[0][0]} comes next with {_share(others[0][1])}" if others else ""
-    return f"After {learnt:,} rewards {first} has {_share(weight)} of the weight of {len(posterior):,} experts{then}."
+    return f"After {rewards} {first} has {_share(weight)} of the weight of {counted(len(posterior), 'expert')}{then}."
 
 
 def _share(weight: float) -> str:

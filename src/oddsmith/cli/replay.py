@@ -35,9 +35,11 @@ def add_commands(commands: Any) -> None:
 
 def _replay(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation.replay import replay
+    from oddsmith.evaluation.rows import rewarded
 
     file = read_policy(asked.policy)
     log = reader(asked, file.arms).read(asked.log)
+    n = len(rewarded(log))
     seed = checked_seed(asked.seed, file.seed, 0)
     if asked.steps is not None and asked.steps < 1:
         raise InvalidInput(f"steps must be a whole number of at least 1; got {asked.steps}")
@@ -46,19 +48,21 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
             lived = replay(file.policy, log, seed=seed, floor=asked.floor, steps=asked.steps)
     except InvalidInput as error:
         return Refused(as_json({"refused": str(error)}) if asked.json else f"refused: {error}")
-    n, accepted = len(log.rewarded()), len(lived.rows)
+    accepted = len(lived.rows)
     if accepted < 2:
         why = f"{accepted} of {n:,} rows were accepted, which is too few for a value; a uniform logger accepts most"
         return Refused(as_json({"refused": why, "accepted": accepted}) if asked.json else f"refused: {why}")
     sentence, picture = _verdict(str(asked.policy), lived, log)
     if asked.json:
         numbers = {"value": lived.value, "error": lived.error, "accepted": accepted, "rows": n, "seed": seed}
-        return as_json({"verdict": sentence} | numbers)
-    table = (
-        f"value     {lived.value:.4f} ± {lived.error:.4f} (standard error), the mean reward while learning\n"
-        f"accepted  {accepted:,} of {n:,} rows, as the policy's own first {accepted:,} steps"
-    )
-    return "\n\n".join(part for part in (sentence, picture, table) if part)
+        text = as_json({"verdict": sentence} | numbers)
+    else:
+        table = (
+            f"value     {lived.value:.4f} ± {lived.error:.4f} (standard error), the mean reward while learning\n"
+            f"accepted  {accepted:,} of {n:,} rows, as the policy's own first {accepted:,} steps"
+        )
+        text = "\n\n".join(part for part in (sentence, picture, table) if part)
+    return Refused(text) if accepted < _LEAST else text
 
 
 def _verdict(name: str, lived: Any, log: Log) -> tuple[str, str]:

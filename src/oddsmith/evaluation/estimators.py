@@ -21,7 +21,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
-from oddsmith.evaluation.rows import Rows, rows_of
+from oddsmith.evaluation.rows import Rows, rewarded, rows_of
 from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
 from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
 from oddsmith.logs.table import Log
@@ -105,12 +105,9 @@ def shrunk_dr(log: Log, target: object, predictions: object, strength: float | N
 
 def logged(log: Log) -> Terms:
     """The rewards as they are: the value of the logger itself, to compare targets with; needs no propensities."""
-    known = log.rewarded()
-    if not len(known):
-        raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
-    rewards = known.reward
+    rewards = rewarded(log).reward
     bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
-    return Terms("logged", rewards, np.zeros(len(known)), bets=bets, reach=1.0)
+    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0)
 
 
 def _shrunk(

@@ -10,6 +10,7 @@ from oddsmith.arrays import Array, Ints, number
 from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Decision, Odds, Policy, State, check_policy
 from oddsmith.errors import InvalidInput, OrderMatters
+from oddsmith.evaluation.rows import rewarded
 from oddsmith.logs.fitting import decisions_for
 from oddsmith.logs.rules import typed
 from oddsmith.logs.table import Log
@@ -59,7 +60,7 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
     exact log it is found (None), else it must be given. Rows without a reward are left out.
     """
     check_policy(policy)
-    known = log.rewarded()
+    known = rewarded(log)
     if known.context is None:
         raise InvalidInput("column context: must be there to replay a policy; got none")
     least = _floor(known, floor)

@@ -8,7 +8,7 @@ from oddsmith.arrays import Array, Bools, Ints, finite
 from oddsmith.errors import InvalidInput
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "arm_target", "rows_of", "uniform_target"]
+__all__ = ["Rows", "arm_target", "rewarded", "rows_of", "uniform_target"]
 
 
 class Rows(NamedTuple):
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
         if self.propensity is None:
             raise InvalidInput(
                 "importance weights need the logged odds of the drawn arm; got a log without propensities: use dm "
-                "(a reward model) or replay, or log propensities from now on"
+                "(a reward model), or log propensities from now on"
             )
         weights: Array = self.drawn(self.target) / self.propensity
         return weights
@@ -81,15 +81,20 @@ class Rows(NamedTuple):
         return found
 
 
+def rewarded(log: Log) -> Log:
+    """The rows of the log whose reward has arrived, at least one."""
+    known = log.rewarded()
+    if not len(known):
+        raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
+    return known
+
+
 def rows_of(log: Log, target: object) -> Rows:
     """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a target."""
     if not isinstance(log, Log):
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
-    known = ~np.isnan(log.reward)
-    if not known.any():
-        raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
+    kept, known = rewarded(log), ~np.isnan(log.reward)
     odds = _checked(log, target)[known]
-    kept = log if known.all() else log[known]
     return Rows(kept.arm, kept.reward, odds, kept.propensity, kept.propensities, kept.eligible, known)
 
 

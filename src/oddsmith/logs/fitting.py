@@ -93,7 +93,8 @@ class Fit:
         return tuple(said)
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.learnt:,} rewards learnt, {self.waiting:,} still waiting.", *self.promises])
+        rewards = "reward" if self.learnt == 1 else "rewards"
+        return "\n".join([f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting.", *self.promises])
 
 
 def fit_log(
