@@ -29,13 +29,16 @@ class Column(NamedTuple):
     any_tail: Any
 
     def interval(self, kind: str, level: float, span: tuple[float, float], bottom: float) -> Any:
-        """The intervals (logs, 2), NaN where refused."""
+        """The intervals (logs, 2), NaN where refused; `plain` is mean ± z sd/√T, which is not offered."""
         if kind == "bernstein":
             n, chance = self.values.shape[1], log(4 / (1 - level))
             reach = np.sqrt(2 * self.values.var(axis=1, ddof=1) * chance / n)
             reach += 7 * (span[1] - span[0]) * chance / (3 * (n - 1))
             ends = np.stack([self.values.mean(axis=1) - reach, self.values.mean(axis=1) + reach], axis=1)
             refused = self.any_tail
+        elif kind == "plain":
+            mean, reach = self.values.mean(axis=1), 1.96 * self.values.std(axis=1, ddof=1) / self.values.shape[1] ** 0.5
+            ends, refused = np.stack([mean - reach, mean + reach], axis=1), self.many
         else:
             make = beta_interval if kind == "beta" else normal_interval
             ends, refused = np.stack(make(self.values, (self.low, self.high), level), axis=1), self.many

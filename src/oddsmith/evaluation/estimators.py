@@ -126,7 +126,11 @@ def _shrunk(
     reach = np.inf if setting is None else shrinkage.reach(setting)
     extremes = partial(_extremes, rows, lambda w: shrinkage.shrink(w, found), base if modelled else None, predicted)
     make = partial(_terms, name, rows, values, weights=weights, modelled=modelled, tuned=setting is None)
-    return make(setting=found, unbiased=setting == np.inf, reach=reach, extremes=extremes)
+    whole = None
+    if setting is None:
+        unshrunk = partial(_extremes, rows, _as_it_is, base if modelled else None, predicted)
+        whole = _terms(name, rows, base + weights * residual, weights=weights, modelled=modelled, extremes=unshrunk)
+    return make(setting=found, unbiased=setting == np.inf, reach=reach, extremes=extremes, whole=whole)
 
 
 def _modelled(rows: Rows, predicted: Array) -> tuple[Array, Array]:

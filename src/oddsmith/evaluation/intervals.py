@@ -33,8 +33,9 @@ class Estimate(NamedTuple):
     """A value with its interval; or, where `refused` names rules, NaN for all three and `why` in English.
 
     The interval is for the mean of the estimator, which is the target's value if `unbiased` (never where the logger
-    could not draw what the target draws); else bias comes on top. `overruled` are broken rules that were named in
-    `overrule`.
+    could not draw what the target draws); else bias comes on top, unless it is `counted`: where a setting was chosen
+    from the same rows, the interval holds that of no shrinkage, too, and so the value. `overruled` are broken rules
+    that were named in `overrule`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Estimate(NamedTuple):
     refused: tuple[str, ...]
     overruled: tuple[str, ...]
     why: str
+    counted: bool = False
 
     def __str__(self) -> str:
         if self.refused:
@@ -56,7 +58,7 @@ class Estimate(NamedTuple):
         kind = f"{self.level:.3g} {self.interval}"
         if self.interval.startswith("anytime"):
             kind += f": {self.assumption}"
-        bias = "" if self.unbiased else ", its bias not counted"
+        bias = "" if self.unbiased or self.counted else ", its bias not counted"
         return f"{self.name}: {self.value:.4g} in [{self.low:.4g}, {self.high:.4g}] ({kind}{bias})"
 
     @property
@@ -107,6 +109,9 @@ def estimate(
     if not refused:
         value = float(terms.values.mean())
         ends = _ends(terms, interval, level, floor, seed)
+        if terms.whole is not None:  # a setting that was chosen moves with the rows, which its own spread does not show
+            whole = _ends(terms.whole, interval, level, floor, seed)
+            ends = min(ends[0], whole[0]), max(ends[1], whole[1])
         bottom = -1.0 if terms.parts is not None else 0.0
         low, high = (min(max(end, bottom), 1.0) for end in ends)
         if ends[0] > ends[1]:
@@ -114,7 +119,7 @@ def estimate(
             value, low, high = np.nan, np.nan, np.nan
     unbiased, why = terms.unbiased and found.missing <= MISSING, "; ".join(against[name] for name in refused)
     about = terms.name, value, low, high, level, interval, unbiased, terms.setting
-    return Estimate(*about, found, refused, overruled, why)
+    return Estimate(*about, found, refused, overruled, why, terms.whole is not None and found.missing <= MISSING)
 
 
 def _changed(low: float, high: float) -> str:

@@ -113,7 +113,7 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
         return "", "", "", "refused"
     if answer.refused:
         return "", "", "", f"refused: {', '.join(answer.refused)}"
-    notes = [] if answer.unbiased else ["its bias is not counted"]
+    notes = [] if answer.unbiased or answer.counted else ["its bias is not counted"]
     if answer.setting is not None:
         notes.append("nothing shrunk" if answer.setting == np.inf else f"setting {answer.setting:.4g}")
     notes += [f"overruled: {', '.join(answer.overruled)}"] if answer.overruled else []

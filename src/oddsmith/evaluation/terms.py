@@ -59,7 +59,8 @@ class Terms:
     number that can multiply a reward, known beforehand (∞: unknown). A `ratio` (snips) has terms around the ratio with
     the delta method's spread; `modelled` says that a reward model is part of the terms, `tuned` that a setting was
     chosen from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
-    `extremes` makes what rows could have had (None: reward 0 or 1 itself).
+    `extremes` makes what rows could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing shrunk,
+    where a setting was chosen.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Terms:
     unbiased: bool = True
     parts: "tuple[Terms, Terms] | None" = None
     extremes: Callable[[], Extremes] | None = field(default=None, repr=False)
+    whole: "Terms | None" = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -93,6 +95,7 @@ class Terms:
         """The terms of the difference of two targets on the same log: paired, row by row."""
         if len(self) != len(other):
             raise InvalidInput(f"terms must be of the same rows; got {len(self)} and {len(other)}")
+        wholes = self.whole or self, other.whole or other
         return Terms(
             name=f"{self.name} - {other.name}",
             values=self.values - other.values,
@@ -103,6 +106,7 @@ class Terms:
             unbiased=self.unbiased and other.unbiased,
             parts=(self, other),
             extremes=lambda: _extremes(self, other).minus(_extremes(other, self)),
+            whole=None if wholes == (self, other) else wholes[0].minus(wholes[1]),
         )
 
     def span(self, floor: float | None = None) -> tuple[float, float]:

@@ -181,7 +181,7 @@ def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) ->
     level = f"{100 * found.logged.level:.4g} % {one.interval} interval"
     parts = [level if together < 2 else f"{level}s for all {together} together", estimator]
     parts += [one.assumption] if one.interval.startswith("anytime") else []
-    parts += [] if one.unbiased else ["its bias not counted"]
+    parts += [] if one.unbiased or one.counted else ["its bias not counted"]
     parts += [f"rule {', '.join(one.overruled)} overruled"] if one.overruled else []
     return ", ".join(parts)
 
