@@ -15,13 +15,25 @@ MODULES: dict[str, tuple[str, ...]] = {
     "policies/projection": ("tests/policies/test_bounded.py",),
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
     "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
-    "evaluation/estimators": ("tests/evaluation/test_estimators.py",),
-    "evaluation/intervals": ("tests/evaluation/test_intervals.py", "tests/evaluation/test_refusals.py"),
-    "evaluation/diagnostics": ("tests/evaluation/test_refusals.py",),
+    "evaluation/estimators": ("tests/evaluation/test_terms_by_hand.py", "tests/evaluation/test_estimators.py"),
+    "evaluation/intervals": (
+        "tests/evaluation/test_diagnostics_by_hand.py",
+        "tests/evaluation/test_intervals.py",
+        "tests/evaluation/test_anytime.py",
+    ),
+    "evaluation/diagnostics": ("tests/evaluation/test_diagnostics_by_hand.py", "tests/evaluation/test_refusals.py"),
     "storage/accounts": ("tests/storage/test_accounts.py",),
     "storage/folding": ("tests/storage/test_folding.py",),
 }
-SLOW = ("ostgres", "forgetting_pays", "own_losses_say", "many_writers", "exact_constants_of_square", "tuned_is_gts")
+SLOW = (
+    "ostgres",
+    "own_losses_say",
+    "exact_constants_of_square",
+    "cover_at_every_time",
+    "are_covered_by",
+    "anytime_cover",
+    "answers_cover",
+)
 """Words of names of tests that are left out: they take long and notice nothing that others do not."""
 
 IGNORED = (r"^\s*raise ",)

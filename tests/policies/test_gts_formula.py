@@ -203,6 +203,8 @@ def test_an_explanation_adds_up_to_the_odds(eligible: Any) -> None:
     wide = policy.explain(policy.init(), np.hstack([SAID, SAID]), step=1)  # six arms, three experts
     np.testing.assert_allclose(wide.uniform, np.full(6, 0.4 / 6))
     assert len(wide.arms) == 6
+    wider = policy.explain(policy.init((2,)), np.stack([np.hstack([SAID, SAID])] * 2), step=np.array([1, 1]))
+    np.testing.assert_allclose(wider.uniform, np.full((2, 6), 0.4 / 6))
     with pytest.raises(od.NoEligibleArm, match=r"^at least one arm must be eligible; got none$"):
         policy.explain(policy.init(), said, eligible=np.zeros(3, dtype=np.bool_))
 

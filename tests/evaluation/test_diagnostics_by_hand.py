@@ -1,0 +1,178 @@
+"""Diagnostics by hand, rules at their borders, and what an estimate says of itself."""
+
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith import evaluation as ev
+from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
+
+Log: Any = od.Log
+FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed
+
+
+def terms(weights: Any, *, missing: float = 0.0, **more: Any) -> ev.Terms:
+    w = None if weights is None else np.array(weights, dtype=float)
+    n = 4 if w is None else len(w)
+    return ev.Terms("some", np.linspace(0, 1, n), np.full(n, missing), weights=w, **more)
+
+
+def test_without_weights_every_row_counts_as_one() -> None:
+    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.0, 0.75, 0.0, 1.0)
+
+
+def test_drawn_weights() -> None:
+    found = diagnose(terms([0.5, 1.5, 1.0, 3.0], missing=0.125))
+    assert found.ess == pytest.approx(36 / 12.5)
+    assert (found.n, found.largest_share, found.missing, found.mean_weight) == (4, 0.5, 0.125, 1.5)
+    assert found.weight_error == pytest.approx(sqrt(12.5 / 4 - 2.25) / 2)
+    assert found.inflation > 1
+    assert diagnose(terms([0.25, 0.75])).largest_share == 0.75
+    light = diagnose(terms([0.2, 0.3]))
+    assert light.largest_share == pytest.approx(0.6)
+    none = diagnose(terms([0.0, 0.0]))
+    assert (none.ess, none.largest_share, none.mean_weight) == (0.0, 1.0, 0.0)
+
+
+def test_weights_expected_by_the_logged_odds() -> None:
+    """T / mean E[w² | x], the heaviest row in T, and a variance of E w² - (1 - missing)²."""
+    squares = np.array([0.25, 0.5, 0.75, 0.5])
+    found = diagnose(terms([1.0, 1.0, 0.0, 0.0], missing=0.5, expected_squares=squares, heaviest=3.0))
+    assert (found.ess, found.largest_share) == (8.0, 0.75)
+    assert found.weight_error == pytest.approx(sqrt(0.5 - 0.25) / 2)
+    exact = diagnose(terms([1.0, 1.0], expected_squares=np.array([0.9, 0.9]), heaviest=1.0))
+    assert exact.weight_error == 0  # rounding may leave less than the square of the mean
+    partly = diagnose(terms([1.0, 3.0], expected_squares=np.array([9.0, 9.0])))
+    assert partly.ess == pytest.approx(1.6)
+    assert partly.largest_share == 0.75
+
+
+@pytest.mark.parametrize(("mean", "unseen"), [(0.45, 0.5), (0.5, 0.0), (0.55, 0.0), (0.6, 0.0), (1.0, 0.0)])
+def test_arms_that_no_row_drew_count_where_the_weights_lack_half_of_them(mean: float, unseen: float) -> None:
+    assert diagnose(terms([mean, mean], missing=0.25, unseen=0.5)).unseen == unseen
+
+
+def test_a_difference_is_as_bad_as_the_worse_side() -> None:
+    good, off = terms([1.0] * 4, missing=0.0), terms([0.5, 2.5, 0.5, 2.5], missing=0.125)
+    for one, other in ((good, off), (off, good)):
+        found = diagnose(one.minus(other))
+        bad = diagnose(off)
+        assert (found.n, found.ess, found.largest_share) == (4, bad.ess, bad.largest_share)
+        assert (found.missing, found.unseen) == (0.125, 0.0)
+        assert (found.mean_weight, found.weight_error) == (1.5, bad.weight_error)  # the one that is further off
+        assert found.inflation == max(diagnose(good).inflation, bad.inflation)
+
+
+@pytest.mark.parametrize("interval", ev.INTERVALS)
+def test_rules_at_their_borders(interval: str) -> None:
+    once = interval in ("beta", "normal", "bootstrap")
+    assert broken(FINE, interval) == {}
+    share = "of the target's mass is on arms"
+    cases: dict[str, tuple[Diagnostics, str, bool]] = {
+        "overlap": (FINE._replace(missing=0.015), f"1.50% {share} the logger could not draw; allowed 0", True),
+        "ess": (
+            FINE._replace(ess=99.9),
+            "1,000 rows are worth 99.9 rows of the target's own; allowed at least 100",
+            once,
+        ),
+        "share": (FINE._replace(largest_share=0.075), "one row carries 8% of all weight; allowed at most 5%", once),
+    }
+    for name, (found, sentence, counts) in cases.items():
+        assert broken(found, interval) == ({name: sentence} if counts else {})
+    undrawn = broken(FINE._replace(unseen=0.25), interval)
+    said = f"25.00% {share} that no row drew, and the weights lack it; allowed 0"
+    assert undrawn == ({"overlap": said} if once else {})
+    grown = broken(FINE._replace(inflation=1000.0), interval)
+    high = "the mean weight is above 1 (e-value 1e+03, allowed below 1000), so the propensities are too small"
+    assert grown == ({} if once else {"weight": high})
+
+
+def test_the_mean_weight_is_within_0_3_and_within_four_errors_of_what_is_not_missing() -> None:
+    right = FINE._replace(missing=0.5, mean_weight=0.2, weight_error=0.1)  # 0.3 off, three errors
+    assert "weight" not in broken(right, "beta")
+    for wrong in (
+        right._replace(mean_weight=0.15),
+        right._replace(weight_error=0.07),
+        right._replace(mean_weight=1.0),
+        right._replace(mean_weight=1.5),
+    ):
+        assert "weight" in broken(wrong, "beta")
+    sentence = broken(FINE._replace(mean_weight=1.45), "beta")["weight"]
+    assert sentence == (
+        "the mean weight is 1.45 ± 0.1, which is 1 for right propensities; "
+        "allowed within 0.3 and within 4 standard errors"
+    )
+
+
+EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 0.5))
+
+
+def test_an_estimate_says_what_it_is() -> None:
+    plain = ev.estimate(ev.ips(EVEN, [0.5, 0.5]), interval="normal", level=0.9)
+    assert str(plain) == f"ips: 0.5 in [{plain.low:.4g}, {plain.high:.4g}] (0.9 normal)"
+    biased = ev.estimate(ev.clipped_ips(EVEN, [0.5, 0.5], 0.5), interval="normal", overrule=ev.RULES)
+    assert str(biased).endswith("] (0.95 normal, its bias not counted)")
+    lasting = ev.estimate(ev.ips(EVEN, [0.5, 0.5]), interval="anytime")
+    assert str(lasting).endswith(f"] (0.95 anytime: {lasting.assumption})")
+    assert lasting.assumption == "at every row at once, for the mean value of the rows so far, which may drift"
+    few = ev.estimate(ev.ips(EVEN[:10], [0.5, 0.5]))
+    reasons = broken(few.diagnostics, "beta")
+    assert list(reasons) == ["ess", "share"] == list(few.refused)
+    assert few.why == f"{reasons['ess']}; {reasons['share']}"
+    assert str(few) == f"ips: refused: {few.why}"
+
+
+def test_a_value_that_is_not_constant_is_refused_as_such() -> None:
+    """200 rewards of 1, then 200 of 0: by the first the value is near 1, by the others far below."""
+    turned = Log(arm=[0] * 400, reward=[1] * 200 + [0] * 200)
+    found = ev.estimate(ev.logged(turned), interval="anytime_constant")
+    assert found.refused == ("constant",)
+    assert np.isnan([found.value, found.low, found.high]).all()
+    assert found.why.startswith("no constant value fits the rows: by some of them it is above 0.9")
+    assert found.why.endswith("; use an anytime interval, which is for the mean of a value that drifts")
+    steady = ev.estimate(ev.logged(turned), interval="anytime")
+    assert steady.value == 0.5
+    assert steady.low < 0.5 < steady.high
+
+
+def test_intervals_are_cut_where_values_end() -> None:
+    few = Log(arm=[0, 1, 0], reward=[1, 0, 1], propensity=[0.5, 0.5, 0.5])
+    one, other = ev.ips(few, [1.0, 0.0]), ev.ips(few, [0.0, 1.0])
+    alone = ev.estimate(one, interval="normal", overrule=ev.RULES)
+    assert (alone.low >= 0, alone.high) == (True, 1.0)
+    for terms_, end in ((one.minus(other), 1.0), (other.minus(one), -1.0)):
+        found = ev.estimate(terms_, interval="normal", overrule=ev.RULES)
+        assert end in (found.low, found.high)
+        assert -1 <= found.low <= found.high <= 1
+
+
+def test_what_an_interval_needs() -> None:
+    some = ev.ips(EVEN, [0.5, 0.5])
+    for level in (0, 1, -0.5, 1.5):
+        with pytest.raises(od.InvalidInput, match=rf"^level must be in \(0, 1\); got {level}$"):
+            ev.estimate(some, level=level)
+    with pytest.raises(od.InvalidInput, match=r"^interval must be one of beta, normal, bootstrap, .*; got 'wald'$"):
+        ev.estimate(some, interval="wald")
+    with pytest.raises(od.InvalidInput, match=r"^an interval needs at least 2 rows with rewards; got 1$"):
+        ev.estimate(ev.ips(EVEN[:1], [0.5, 0.5]), overrule=ev.RULES)
+    assert np.isfinite(ev.estimate(ev.ips(EVEN[:2], [0.5, 0.5]), overrule=ev.RULES).value)
+    for interval in ("bernstein", "anytime", "anytime_constant"):
+        needs = rf"^{interval} intervals need terms that are independent; got "
+        with pytest.raises(od.InvalidInput, match=needs + r"snips, which is a ratio$"):
+            ev.estimate(ev.snips(EVEN, [0.5, 0.5]), interval=interval)
+        with pytest.raises(
+            od.InvalidInput, match=needs + r"clipped_ips, which has a setting chosen from the same rows$"
+        ):
+            ev.estimate(ev.clipped_ips(EVEN, [0.5, 0.5]), interval=interval)
+
+
+def test_unbiased_is_whatever_misses_no_mass() -> None:
+    for missing, unbiased in ((0.0, True), (1e-9, True), (1e-8, False)):
+        lost = np.append(np.zeros(127), 128 * missing)  # a mean of exactly this
+        found = ev.estimate(replace(terms([1.0] * 128), missing=lost), interval="normal", overrule=ev.RULES)
+        assert found.unbiased is unbiased
+    assert ev.estimate(terms([1.0] * 128, unbiased=False), interval="normal").unbiased is False
