@@ -56,15 +56,16 @@ def diagnose(terms: Terms) -> Diagnostics:
 def _diagnosed(terms: Terms) -> Diagnostics:
     if terms.parts is not None:
         a, b = (diagnose(part) for part in terms.parts)
-        far = max(a, b, key=_excess)
+        missing, far = max(a.missing, b.missing), max(a, b, key=_excess)
+        weight, error = _apart(terms.parts, missing) or (far.mean_weight, far.weight_error)
         return Diagnostics(
             len(terms),
             min(a.ess, b.ess),
             max(a.largest_share, b.largest_share),
-            max(a.missing, b.missing),
+            missing,
             max(a.unseen, b.unseen),
-            far.mean_weight,
-            far.weight_error,
+            weight,
+            error,
             max(a.inflation, b.inflation),
         )
     n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
@@ -80,6 +81,19 @@ def _diagnosed(terms: Terms) -> Diagnostics:
     mean = float(w.mean())
     unseen = terms.unseen if mean < 1.0 - missing - terms.unseen / 2 else 0.0  # else the others' weights make up for it
     return Diagnostics(n, ess, share, missing, unseen, mean, spread / sqrt(n), inflation)
+
+
+def _apart(parts: tuple[Terms, Terms], missing: float) -> tuple[float, float] | None:
+    """1 and the mean difference of two sides' weights, with its error, where it is further off than its error allows.
+
+    What both sides share cancels in a difference, and so must the noise that would hide weight that one side misses.
+    Only of drawn odds: where all are logged, effective rows and share tell what was not drawn.
+    """
+    if any(part.weights is None or part.expected_squares is not None for part in parts):
+        return None
+    apart = np.asarray(parts[0].weights) - np.asarray(parts[1].weights)
+    mean, error = float(apart.mean()), float(apart.std()) / sqrt(len(apart))
+    return None if abs(mean) <= max(ERRORS * error, 1e-6) else (1.0 - missing + mean, error)
 
 
 def broken(found: Diagnostics, interval: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ from oddsmith.logs.table import Log
 
 __all__ = ["Rows", "arm_target", "rewarded", "rows_of", "uniform_target"]
 
+_ROUNDING = 1e-6  # of logged odds, which may be float32
+
 
 class Rows(NamedTuple):
     """T rows whose reward has arrived: `target` (T, K) beside the log's own columns; `known` says which rows they are.
@@ -62,14 +64,21 @@ class Rows(NamedTuple):
         return float(self.target[:, ~drawn].sum(axis=1).mean())
 
     def least(self) -> float | None:
-        """The smallest logged odds above 0 of an arm that the target draws; None where no such odds are logged."""
-        if self.propensities is None:
-            odds = self.propensity
-            met = self.drawn(self.target) > 0
-        else:
-            odds = self.propensities
-            met = (self.target > 0) & (odds > 0)
-        return None if odds is None or not met.any() else float(odds[met].min())
+        """At most so much are the least logged odds above 0 of an arm that the target draws; None where none are known.
+
+        Where only drawn odds are logged, the m other arms of the target have (1 - p)/m at most, the least of them.
+        """
+        if self.propensities is not None:
+            met = (self.target > 0) & (self.propensities > 0)
+            return float(self.propensities[met].min()) if met.any() else None
+        if self.propensity is None:
+            return None
+        drawn = self.drawn(self.target) > 0
+        others = (self.target > 0).sum(axis=1) - drawn
+        left = (others > 0) & (self.propensity < 1 - 1e-12)  # else they had no odds: that is missing mass
+        known = [self.propensity[drawn], (1 - self.propensity[left] + _ROUNDING) / others[left]]
+        odds = np.concatenate(known)
+        return float(odds.min()) if odds.size else None
 
     def ratios(self) -> Array | None:
         """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
