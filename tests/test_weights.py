@@ -173,6 +173,15 @@ def test_odds_of_any_batch_against_exact_decimals(any_kernels: str, seed: int, c
     np.testing.assert_allclose(weights.awake_weights(log_weights, ballots).reshape(6, 4), voting, atol=1e-14)
 
 
+@pytest.mark.parametrize("behind", [600.0, 700.0, 740.0, 5000.0])
+def test_votes_far_behind_a_leader_who_sleeps_keep_their_digits(any_kernels: str, behind: float) -> None:
+    """Linear weights below 1e-308 have few digits left, below 1e-323 none: the odds of two are still e to 1."""
+    log_weights, said = np.array([0.0, -behind, -behind - 1]), np.array([[np.nan] * 2, [0.9, 0.1], [0.1, 0.9]])
+    right = np.array([np.e, 1.0]) / (np.e + 1)
+    np.testing.assert_allclose(weights.vote(log_weights, said, 0.0)[0], right, rtol=1e-12)
+    np.testing.assert_allclose(weights.vote(log_weights[None], said[None], 0.0)[0][0], right, rtol=1e-12)
+
+
 @pytest.mark.parametrize("awake", [True, False])
 def test_votes_of_a_batch_without_ties(any_kernels: str, awake: bool) -> None:
     """The common case, over batches: every expert has one best arm. A single sleeper must not go unseen."""

@@ -1,6 +1,7 @@
 """Diagnostics by hand, rules at their borders, and what an estimate says of itself."""
 
 from dataclasses import replace
+from math import log as log_
 from math import sqrt
 from typing import Any
 
@@ -148,6 +149,25 @@ def test_intervals_are_cut_where_values_end() -> None:
         found = ev.estimate(terms_, interval="normal", overrule=ev.RULES)
         assert end in (found.low, found.high)
         assert -1 <= found.low <= found.high <= 1
+
+
+def test_rules_that_are_overruled_are_named() -> None:
+    few = ev.ips(EVEN[:10], [0.5, 0.5])
+    partly = ev.estimate(few, overrule=["ess"])
+    assert (partly.refused, partly.overruled) == (("share",), ("ess",))
+    wholly = ev.estimate(few, overrule=ev.RULES)
+    assert (wholly.refused, wholly.overruled, wholly.why) == ((), ("ess", "share"), "")
+    assert ev.estimate(ev.ips(EVEN, [0.5, 0.5]), overrule="ess").overruled == ()
+
+
+def test_bernsteins_ends_by_maurer_and_pontil() -> None:
+    """mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α)/(3 (T - 1)), with [a, b] = [-2, 3] for dr at a floor of 1/2."""
+    rows = 40_000
+    log = Log(arm=[0, 1] * (rows // 2), reward=[1, 0, 0, 1] * (rows // 4), propensity=np.full(rows, 0.5))
+    found = ev.estimate(ev.dr(log, [0.5, 0.5], np.full((rows, 2), 0.5)), interval="bernstein", level=0.9, floor=0.5)
+    chance = log_(4 / 0.1)
+    reach = sqrt(2 * 0.25 * rows / (rows - 1) * chance / rows) + 7 * 5 * chance / (3 * (rows - 1))
+    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
 
 
 def test_what_an_interval_needs() -> None:
