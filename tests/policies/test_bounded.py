@@ -101,6 +101,19 @@ def test_caps_that_the_eligible_arms_cannot_carry_are_refused_with_a_way_out() -
             bounded.odds(bounded.init(eligible.shape[:-1]), said, eligible=eligible)
 
 
+@pytest.mark.parametrize("k", [3, 70])
+@pytest.mark.parametrize("leading", [(), (2,)])
+def test_floors_that_are_too_high_are_refused_with_a_way_out(k: int, leading: tuple[int, ...]) -> None:
+    with pytest.raises(od.Infeasible, match=f"got 1.2 and {k} over {k}: lower the floors$"):
+        project(np.full((*leading, k), 1 / k), np.asarray(1.2 / k), np.asarray(1.0))
+
+
+def test_one_row_of_odds_for_several_sets_of_eligible_arms() -> None:
+    eligible = np.array([[True, True, False], [True, True, True]])
+    found = project(np.array([0.8, 0.1, 0.1]), np.asarray(0.2), np.asarray(1.0), eligible)
+    np.testing.assert_allclose(found, np.array([[0.8, 0.2, 0.0], [0.6, 0.2, 0.2]]))
+
+
 def test_the_policy_learns_from_the_odds_drawn_from() -> None:
     """EXP4.P's bonus Σ_b ξ(b)/Pr(b) is that of the bounded odds, also when bounds stand in bounds."""
     inner = od.EXP4P(od.GivenExperts(("a", "b")), steps=10_000, prior=[0.999, 0.001])

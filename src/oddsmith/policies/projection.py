@@ -47,10 +47,11 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
         rest = 1 - _sums(np.where(free, 0.0, odds))
         odds = np.where(free, rest * (shares / np.where(total > 0, total, 1.0)), odds)
         below, above = odds < low, odds > high
-        if not (np.count_nonzero(below) or np.count_nonzero(above)):
+        beyond = below | above
+        if not beyond.any():
             return odds
         # once the others give way, those on the side that lacks more can only move further beyond their bound
-        lack = _sums(np.where(below | above, np.clip(odds, low, high) - odds, 0.0))
+        lack = _sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
         below, above = below & (lack >= 0), above & (lack <= 0)
         odds = np.where(below, low, np.where(above, high, odds))
         free = free & ~(below | above)
@@ -65,22 +66,23 @@ def _sums(values: Array) -> Array:
 def _project_row(propensities: Array, floors: Array, caps: Array, eligible: Bools | None) -> Array:
     """Twin of `project` for one row (K,), in plain floats, to the last bit."""
     base: list[float] = propensities.tolist()
-    n = len(base)
+    n, arms = len(base), range(len(base))
     low, high = ([*values.tolist()] if values.ndim else [values.item()] * n for values in (floors, caps))
+    n_open = n if eligible is None else int(np.count_nonzero(eligible))
+    if n_open == 1:
+        high = [1.0] * n
     if eligible is not None:
-        for arm, is_open in enumerate(eligible.tolist()):
-            if not is_open:
-                low[arm] = high[arm] = 0.0
-    if n == 1 or (eligible is not None and np.count_nonzero(eligible) == 1):
-        high = [1.0] if eligible is None else eligible.astype(np.float64).tolist()
+        for arm in np.flatnonzero(~eligible).tolist():
+            low[arm] = high[arm] = 0.0
     least = most = reach = 0.0
-    for share, floor, cap in zip(base, low, high, strict=True):
-        least, most, reach = least + floor, most + cap, reach + (cap if share != 0 else floor)
+    for arm in arms:
+        least, most = least + low[arm], most + high[arm]
+        reach += low[arm] if base[arm] == 0 else high[arm]
     if least > 1 + _FEASIBLE or most < 1 - _FEASIBLE:
-        raise _infeasible(least, most, n if eligible is None else int(np.count_nonzero(eligible)))
+        raise _infeasible(least, most, n_open)
     if reach < 1:
-        low = [floor if share == 0 else cap for share, floor, cap in zip(base, low, high, strict=True)]
-        base = [1.0 if share == 0 else 0.0 for share in base]
+        low = [low[arm] if base[arm] == 0 else high[arm] for arm in arms]
+        base = [float(share == 0) for share in base]
     return np.array(_shared_row(base, low, high))
 
 
@@ -105,11 +107,9 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
                 lack += high[arm] - share
         if not (below or above):
             break
-        for arm in below if lack >= 0 else ():
-            odds[arm] = low[arm]
-        for arm in above if lack <= 0 else ():
-            odds[arm] = high[arm]
         settled = (below if lack >= 0 else []) + (above if lack <= 0 else [])
+        for arm in settled:
+            odds[arm] = min(max(odds[arm], low[arm]), high[arm])
         free = [arm for arm in free if arm not in settled]
     return odds
 
