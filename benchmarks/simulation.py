@@ -36,7 +36,7 @@ def limits() -> dict[str, Callable[[], int]]:
     """What this machine can do: exponentials of numbers in the cache by our own kernel, and bytes copied."""
     from numba import njit
 
-    from oddsmith.vectormath import exp
+    from oddsmith.kernels.vectormath import exp
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def exponentials(x: Any, y: Any, times: int) -> None:

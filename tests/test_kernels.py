@@ -19,7 +19,7 @@ def test_choices() -> None:
 
 
 def test_without_numba_auto_is_numpy_and_numba_says_what_to_install(monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "oddsmith.compiled", None)
+    monkeypatch.setitem(sys.modules, "oddsmith.kernels.twins", None)
     kernels.use("auto")
     assert kernels.compiled() is None
     with pytest.raises(od.MissingExtra, match=r"oddsmith\[fast\]"):

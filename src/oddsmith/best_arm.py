@@ -109,7 +109,7 @@ def _odds(kind: int, first: Array, second: Array) -> Array:
 @cache
 def _compiled() -> Any:
     """The compiled twin, imported on first use."""
-    from oddsmith.best_arm_kernel import best
+    from oddsmith.kernels.best_arm import best
 
     return best
 

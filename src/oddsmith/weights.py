@@ -2,7 +2,7 @@
 
 `log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of exactly zero).
 One decision is `greedy` then `mix` (or `vote`, both at once); one reward is `charge`, `discount`, `reweigh`, `share`.
-Every function broadcasts over leading axes. These are the readable twins; `compiled` has the fast ones.
+Every function broadcasts over leading axes. These are the readable twins; `kernels.twins` has the fast ones.
 """
 
 import numpy as np
@@ -11,7 +11,19 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.errors import AllExpertsRefuted, OutOfDomain
 
-__all__ = ["FAINT", "awake_weights", "charge", "discount", "greedy", "mix", "posterior", "reweigh", "share", "vote"]
+__all__ = [
+    "FAINT",
+    "asleep",
+    "awake_weights",
+    "charge",
+    "discount",
+    "greedy",
+    "mix",
+    "posterior",
+    "reweigh",
+    "share",
+    "vote",
+]
 
 
 def posterior(log_weights: Array) -> Array:
@@ -34,7 +46,28 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
     array([[0. , 0.5, 0.5],
            [0. , 1. , 0. ]])
     """
-    return _ballots(predictions, eligible)[0]
+    if eligible is None:
+        arms_first = predictions.swapaxes(-1, -2)
+        top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
+        best = arms_first == top
+        if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
+            return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)  # no ties, no NaN: the common case
+    else:
+        predictions = np.where(eligible[..., None, :], predictions, np.nan)
+    best = predictions == np.fmax.reduce(predictions, axis=-1, keepdims=True)
+    ties = np.add.reduce(best, axis=-1, keepdims=True)
+    ballots: Array = best / np.maximum(ties, 1)
+    return ballots
+
+
+def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
+    """Whether some expert has no opinion (NaN) on some eligible arm.
+
+    >>> asleep(np.array([[0.2, np.nan]])), asleep(np.array([[0.2, np.nan]]), np.array([True, False]))
+    (True, False)
+    """
+    missing = np.isnan(predictions)
+    return bool((missing if eligible is None else missing & eligible[..., None, :]).any())
 
 
 def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None = None) -> Array:
@@ -71,8 +104,7 @@ def vote(log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | 
         result: tuple[Array, bool] | None = compiled.vote(log_weights, predictions, gamma, eligible)
         if result is not None:
             return result
-    ballots, asleep = _ballots(predictions, eligible)
-    return mix(log_weights, ballots, gamma, eligible), asleep
+    return mix(log_weights, greedy(predictions, eligible), gamma, eligible), asleep(predictions, eligible)
 
 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
@@ -155,24 +187,6 @@ def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
 
 FAINT = 1e-290  # a total of weights below this loses digits, or all of them
 _REFUTED = "the reward has probability zero under every awake expert with weight; clip predictions away from 0 and 1"
-
-
-def _ballots(predictions: Array, eligible: Bools | None) -> tuple[Array, bool]:
-    """Greedy ballots, and whether anyone lacks an opinion on some eligible arm."""
-    if eligible is None:
-        arms_first = predictions.swapaxes(-1, -2)
-        top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
-        best = arms_first == top
-        if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
-            return best.astype(np.float64).swapaxes(-1, -2), False  # no ties, no NaN: the common case
-        asleep = bool(np.isnan(top).any())
-    else:
-        mask = eligible[..., None, :]
-        asleep = bool((np.isnan(predictions) & mask).any())
-        predictions = np.where(mask, predictions, np.nan)
-    best = predictions == np.fmax.reduce(predictions, axis=-1, keepdims=True)
-    ties = np.add.reduce(best, axis=-1, keepdims=True)
-    return best / np.maximum(ties, 1), asleep
 
 
 def _faint_votes(log_weights: Array, ballots: Array, uniform: Real) -> tuple[Array, Array]:

@@ -118,7 +118,7 @@ class TestContract:
             assert (ballots[..., 1] == 0).all()
         assert awake.all()
 
-    def test_poll_is_advise_and_mix(self, name: str, any_kernels: str) -> None:
+    def test_fused_is_advise_and_mix(self, name: str, any_kernels: str) -> None:
         from oddsmith.weights import mix
 
         bank = BANKS[name]()
@@ -126,10 +126,12 @@ class TestContract:
         for state in (bank.init(), learnt(bank)):
             for eligible in (None, np.array([True, False, True])):
                 predictions, ballots = bank.advise(state, CONTEXTS[0], eligible)
-                polled, odds, drawn_with = bank.poll(state, CONTEXTS[0], log_weights, 0.1, eligible)
-                np.testing.assert_allclose(polled, predictions, atol=1e-14)
-                np.testing.assert_allclose(odds, mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
-                assert (drawn_with is None) == (not np.isnan(predictions).any())
+                fused = bank.fused(state, CONTEXTS[0], log_weights, 0.1, eligible)
+                assert fused is None or any_kernels == "numba"
+                if fused is not None:
+                    np.testing.assert_allclose(fused[0], predictions, atol=1e-14)
+                    np.testing.assert_allclose(fused[1], mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
+                    assert fused[2] == np.isnan(predictions).any()
 
     def test_through_an_agent_and_back(self, name: str, any_kernels: str, tmp_path: Any) -> None:
         policy = od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1)

@@ -81,7 +81,9 @@ def bank(trace: Trace, name: str) -> None:
         trace.note(f"{when} says", said)
         trace.note(f"{when} votes", votes)
         trace.note(f"{when} votes over two", experts.advise(state, CONTEXTS, eligible)[1])
-        trace.note(f"{when} poll", experts.poll(state, CONTEXTS[0], log_weights, 0.1, eligible))
+        gts = od.GeneralizedThompsonSampling(experts, od.log_loss, eta=0.5, gamma=0.1)
+        odds = gts.odds(gts.init()._replace(log_weights=log_weights, experts=state), CONTEXTS[0], eligible=eligible)
+        trace.note(f"{when} poll", (odds.advice, odds.propensities, odds.log_weights))
     prior = np.arange(1.0, len(experts.names) + 1)
     gts = od.GeneralizedThompsonSampling(
         BANKS[name](), od.log_loss, eta=0.5, gamma=0.1, prior=prior / prior.sum(), optimism=0.0, share=0.0, discount=1.0

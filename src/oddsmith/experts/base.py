@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.weights import greedy, mix, vote
+from oddsmith.weights import greedy, vote
 
 __all__ = [
     "Experts",
-    "Poll",
+    "Fused",
     "Wrapper",
     "as_floats",
     "as_predictions",
@@ -26,8 +27,8 @@ __all__ = [
 ]
 
 
-Poll: TypeAlias = tuple[Array, Array, Array | None]
-"""Predictions (…, N, K), odds (…, K), and the log weights (…, N) they were made with where someone slept."""
+Fused: TypeAlias = tuple[Array, Array, bool]
+"""Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an eligible arm."""
 
 
 class Experts(Protocol):
@@ -78,24 +79,20 @@ class Experts(Protocol):
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""
-        predictions = self.predict(state, context)
+        predictions = _known(self.predict(state, context), len(self.names), eligible)
         return predictions, greedy(predictions, eligible)
 
-    def poll(
+    def fused(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
-    ) -> Poll:
-        """Predictions, odds of the weighted votes mixed with gamma, and the log weights if someone slept.
+    ) -> Fused | None:
+        """The same as `advise` and `weights.mix` in one compiled call, where there is one; else None.
 
-        This is `advise` and `mix`; override it only to be faster.
+        Override it only to be faster.
         """
-        if type(self).advise is not Experts.advise:
-            predictions, ballots = self.advise(state, context, eligible)
-            predictions = checked_predictions(predictions, log_weights, eligible)
-            propensities, asleep = mix(log_weights, ballots, gamma, eligible), bool(np.isnan(predictions).any())
-        else:
-            predictions = checked_predictions(self.predict(state, context), log_weights, eligible)
-            propensities, asleep = vote(log_weights, predictions, gamma, eligible)
-        return predictions, propensities, log_weights if asleep else None
+        if kernels.compiled() is None or type(self).advise is not Experts.advise:
+            return None
+        predictions = checked_predictions(self.predict(state, context), log_weights, eligible)
+        return predictions, *vote(log_weights, predictions, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward; whatever can raise must come before the first write."""
@@ -138,7 +135,7 @@ def numbered(n: int) -> tuple[str, ...]:
 
 def check_bank(what: str, experts: object) -> None:
     """Refuses what is not a bank of experts."""
-    for part in ("names", "init", "predict", "advise", "poll", "update"):
+    for part in ("names", "init", "predict", "advise", "fused", "update"):
         if not hasattr(experts, part):
             raise InvalidInput(
                 f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}"
@@ -200,23 +197,27 @@ def no_infinity(predictions: Array, *, source: str) -> Array:
 
 def checked_predictions(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
+    checked = _known(predictions, log_weights.shape[-1], eligible)
+    if checked.ndim > 2 or log_weights.ndim > 1:
+        mask = () if eligible is None else eligible.shape[:-1]
+        try:
+            np.broadcast_shapes(log_weights.shape[:-1], checked.shape[:-2], mask)
+        except ValueError as error:
+            raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
+    return checked
+
+
+def _known(predictions: Any, n_experts: int, eligible: Bools | None) -> Array:
+    """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that fits."""
     if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _KNOWN[0] or predictions.dtype in _KNOWN):
-        predictions = as_predictions(predictions, n_experts=log_weights.shape[-1], source="experts")
-    if predictions.shape[-2:-1] != log_weights.shape[-1:] or predictions.shape[-1] == 0:
-        n = log_weights.shape[-1]
-        wanted = f"predictions of shape (…, {n}, K)"
+        predictions = as_predictions(predictions, n_experts=n_experts, source="experts")
+    if predictions.shape[-2:-1] != (n_experts,) or predictions.shape[-1] == 0:
+        wanted = f"predictions of shape (…, {n_experts}, K)"
         raise ExpertFailed(f"experts must give {wanted}; got {predictions.shape}", kind="shape")
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
         raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
-    if predictions.ndim > 2 or log_weights.ndim > 1:
-        try:
-            np.broadcast_shapes(
-                log_weights.shape[:-1], predictions.shape[:-2], () if eligible is None else eligible.shape[:-1]
-            )
-        except ValueError as error:
-            raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
-    checked: Array = predictions
-    return checked
+    known: Array = predictions
+    return known
 
 
 _KNOWN = (np.dtype(np.float64), np.dtype(np.float32))

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, Poll, Wrapper, check_bank
+from oddsmith.experts.base import Experts, Fused, Wrapper, check_bank
 from oddsmith.experts.schema import Schema
 
 __all__ = ["Encoded"]
@@ -45,11 +46,13 @@ class Encoded(Wrapper):
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         return self.experts.advise(state, self.schema.encode(context), eligible)
 
-    def poll(
+    def fused(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
-    ) -> Poll:
-        """The poll of the bank inside, which may be a fast one."""
-        return self.experts.poll(state, self.schema.encode(context), log_weights, gamma, eligible)
+    ) -> Fused | None:
+        """The compiled call of the bank inside; a bank that has none is not worth encoding the context twice."""
+        if kernels.compiled() is None or type(self.experts).advise is not Experts.advise:
+            return None
+        return self.experts.fused(state, self.schema.encode(context), log_weights, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.experts.update(state, decision._replace(context=self.schema.encode(decision.context)), reward)

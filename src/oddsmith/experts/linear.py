@@ -11,7 +11,7 @@ from oddsmith.arrays import Array, Bools, Real, finite
 from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, Poll, check_names, numbered
+from oddsmith.experts.base import Experts, Fused, check_names, numbered
 from oddsmith.experts.covers import Cover
 
 __all__ = ["LinearExperts"]
@@ -71,18 +71,18 @@ class LinearExperts(Experts):
             scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], -1)
         return _LINKS[self.link](np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
-    def poll(
+    def fused(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
-    ) -> Poll:
-        """One compiled call for one decision of logistic experts; else the usual way."""
+    ) -> Fused | None:
+        """Scores, link and vote in one compiled call for one decision of logistic experts; else as other banks."""
         compiled = kernels.compiled()
         if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
             features = self._features(context)
             if features.ndim == 2 and features.flags.c_contiguous and isinstance(gamma, float):
-                polled: Poll | None = compiled.poll_logistic(log_weights, features, self._columns, gamma)
-                if polled is not None:
-                    return polled
-        return Experts.poll(self, state, context, log_weights, gamma, eligible)
+                fused: Fused | None = compiled.vote_logistic(log_weights, features, self._columns, gamma)
+                if fused is not None:
+                    return fused
+        return Experts.fused(self, state, context, log_weights, gamma, eligible)
 
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""

@@ -52,7 +52,7 @@ def play(
     due: Arrivals,
 ) -> Played:
     """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins, are (T, runs)."""
-    from oddsmith.lab.finite_kernel import play as compiled_play
+    from oddsmith.kernels.finite import play as compiled_play
 
     steps, runs = contexts.shape
     table: Any = policy.experts

@@ -10,7 +10,7 @@ from oddsmith import kernels, weights
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
-from oddsmith.experts.base import Experts, Wrapper
+from oddsmith.experts.base import Experts, Wrapper, checked_predictions
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, log_loss, square_loss, total_log_loss
 from oddsmith.policies.base import ExpertState, OverExperts, check_advice, check_eligible
@@ -79,14 +79,20 @@ class GeneralizedThompsonSampling(OverExperts):
         return self.share == 0 and self.discount == 1 and not self.experts.moves
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        """Exact propensities, with the predictions (advice), the optimism bonus, and the weights if somebody sleeps."""
+        """Exact propensities, with the predictions (advice), the optimism bonus, the weights if an expert sleeps."""
         if eligible is not None:
             check_eligible(eligible)
         gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
-        polled = self.experts.poll(state.experts, context, state.log_weights, gamma, eligible)
-        predictions, propensities, log_weights = polled
+        fused = self.experts.fused(state.experts, context, state.log_weights, gamma, eligible)
+        if fused is not None:  # a compiled call has done the lines of the other branch
+            predictions, propensities, asleep = fused
+        else:
+            predictions, ballots = self.experts.advise(state.experts, context, eligible)
+            predictions = checked_predictions(predictions, state.log_weights, eligible)
+            propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+            asleep = weights.asleep(predictions, eligible)
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
-        return Odds(propensities, predictions, bonus, log_weights)
+        return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""

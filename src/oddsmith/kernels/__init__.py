@@ -1,6 +1,7 @@
 """The one place where compiled twins are chosen: numba's when it is installed, else none.
 
-The twins (`compiled`) give the same arms for the same uniforms as the numpy functions they stand in for.
+The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as the numpy functions they stand
+in for.
 numba is imported on first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
 keeps to numpy; `numba` insists on the compiled twins; `auto`, the default, takes what there is.
 """
@@ -48,7 +49,7 @@ def _choose(choice: str) -> ModuleType | None:
     twins = None
     if choice != "numpy":
         try:
-            twins = importlib.import_module("oddsmith.compiled")
+            twins = importlib.import_module("oddsmith.kernels.twins")
         except (ImportError, RuntimeError) as error:  # not installed, or it finds no place for its cache
             if choice == "numba":
                 raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error

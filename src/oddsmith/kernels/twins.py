@@ -12,10 +12,10 @@ from numba import njit
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.kernels import SQUARE
-from oddsmith.vectormath import exp, exp_ratio, log, log1p
+from oddsmith.kernels.vectormath import exp, exp_ratio, log, log1p
 from oddsmith.weights import FAINT
 
-__all__ = ["logistic", "pick", "poll_logistic", "reweigh", "vote"]
+__all__ = ["logistic", "pick", "reweigh", "vote", "vote_logistic"]
 
 _STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache
 
@@ -42,14 +42,14 @@ def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools |
     return (odds, asleep) if total > FAINT else None
 
 
-def poll_logistic(
+def vote_logistic(
     log_weights: Array, features: Array, columns: Array, gamma: float
-) -> tuple[Array, Array, None] | None:
-    """Scores, link and vote of logistic experts in one call, as `Experts.poll` gives them; None if anyone sleeps."""
+) -> tuple[Array, Array, bool] | None:
+    """Scores, link and vote of logistic experts in one call, as in `Experts.fused`; None if an expert sleeps."""
     n_arms = len(features)
     arms_first, odds = np.empty((n_arms, log_weights.size), columns.dtype), np.empty(n_arms)
-    asleep, total = _poll_logistic(log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds)
-    return None if asleep or not total > FAINT else (arms_first.T, odds, None)
+    asleep, total = _vote_logistic(log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds)
+    return None if asleep or not total > FAINT else (arms_first.T, odds, False)
 
 
 def reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: int) -> Array | None:
@@ -155,7 +155,7 @@ def _vote(log_weights: Any, predictions: Any, gamma: float, eligible: Any, odds:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _poll_logistic(
+def _vote_logistic(
     log_weights: Any, features: Any, columns: Any, gamma: float, eligible: Any, predictions: Any, odds: Any
 ) -> Any:
     np.dot(features, columns, predictions)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from oddsmith.compiled import _mix, _reweigh, pick
-from oddsmith.vectormath import exp
+from oddsmith.kernels.twins import _mix, _reweigh, pick
+from oddsmith.kernels.vectormath import exp
 
 __all__ = ["play"]
 

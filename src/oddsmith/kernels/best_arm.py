@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from oddsmith.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
-from oddsmith.vectormath import exp
+from oddsmith.kernels.vectormath import exp
 
 __all__ = ["best"]
 
