@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import oddsmith as od
-from oddsmith.service.operations import OPERATIONS
+from oddsmith.service.routes import ROUTES
 
 REPOSITORY = Path(od.__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
@@ -90,9 +90,17 @@ def test_the_readmes_commands_lead_to_a_posterior_that_has_learnt(
 
 def test_the_reference_names_every_route_status_and_setting() -> None:
     page = (REPOSITORY / "docs" / "reference" / "service.md").read_text()
-    for operation in OPERATIONS:
-        assert f"`{operation.method} {operation.path}`" in page
-        assert all(re.search(rf"^\| .*\b{status}\b", page, re.MULTILINE) for status in operation.statuses)
+    rows = re.findall(r"^\| `(\w+) (/\S+)` \| ([^|]*) \| ([^|]*)\|", page, re.MULTILINE)
+    assert [row[:2] for row in rows] == [(route.method, route.path) for route in ROUTES]
+    for route, (_, _, scopes, takes) in zip(ROUTES, rows, strict=True):
+        assert scopes.partition(",")[0] == (" or ".join(sorted(route.scopes)) or "none")
+        fields = () if route.message is None else route.message.__struct_fields__
+        named = {*re.findall(r"[`?](\w+)", takes), *re.findall(r"\{(\w+)\}", route.path)}
+        assert set(fields) - {"experiment"} <= named
+        assert all(re.search(rf"^\| .*\b{status}\b", page, re.MULTILINE) for status in route.statuses)
+    (limit,) = {route.body_bytes for route in ROUTES if not route.path.endswith("/batch")}
+    (batch,) = {route.body_bytes for route in ROUTES if route.path.endswith("/batch")}
+    assert f"at most {limit >> 10} KiB, those of batches {batch >> 20} MiB" in " ".join(page.split())
     source = (REPOSITORY / "src" / "oddsmith" / "service" / "settings.py").read_text()
     settings = re.findall(r"""(?:keys\.\w+\(|\(keys, )"(\w+)\"""", source)
     assert len(settings) == 10

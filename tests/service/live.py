@@ -10,7 +10,9 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from oddsmith.service.limits import Limits, Message, Receive, Scope, Send
+from oddsmith.service.response import Headers, Response
 
 
 class Answer(NamedTuple):
@@ -26,28 +28,38 @@ class Answer(NamedTuple):
 
 
 class Echo:
-    """An application without limits: says how many messages and bytes it was sent; knows what it was asked."""
+    """An application for `Limits`: says how many bytes it was sent; knows what it was asked."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.named = set[bytes]()  # the headers of the last request
-        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers: Headers = []
+
+    async def __call__(self, scope: Scope, body: bytes) -> Response:
+        self.asked += 1
+        self.named = {name for name, _ in scope["headers"]}
+        return Response(200, json.dumps({"bytes": len(body)}).encode(), self.headers)
+
+
+class Bare:
+    """The same application on a server, without limits."""
+
+    def __init__(self, app: Echo) -> None:
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        self.asked += 1
-        messages, size, more = 0, 0, True
+        body, more = b"", True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
-            messages, size, more = messages + 1, size + len(message["body"]), message["more_body"]
-        self.named = {name for name, _ in scope["headers"]}
-        body = json.dumps({"messages": messages, "bytes": size}).encode()
-        length = (b"content-length", b"%d" % len(body))
-        await send({"type": "http.response.start", "status": 200, "headers": [length, *self.headers]})
-        await send({"type": "http.response.body", "body": body})
+            body, more = body + message["body"], message["more_body"]
+        response = await self.app(scope, body)
+        length = (b"content-length", b"%d" % len(response.body))
+        await send({"type": "http.response.start", "status": 200, "headers": [length, *response.headers]})
+        await send({"type": "http.response.body", "body": response.body})
 
 
 @contextmanager
@@ -106,7 +118,7 @@ def _whole(taken: bytes) -> bool:
     return bool(gap) and bool(lengths) and len(body) >= lengths[0]
 
 
-def ask(app: ASGIApp, scope: dict[str, Any], messages: list[Message]) -> tuple[Answer, int]:
+def ask(app: Limits, scope: dict[str, Any], messages: list[Message]) -> tuple[Answer, int]:
     """The answer of an application without a server, and how many messages it took; after the last it waits."""
     taken, sent = 0, list[Message]()
 

@@ -9,8 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,13 @@ import numpy as np
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import oddsmith
-from oddsmith.service.app import Service, make_app
+from oddsmith.service.app import make_app
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
+from oddsmith.service.limits import Limits
 from oddsmith.service.opening import open_experiments
+from oddsmith.service.process import Service
 from storage.samples import reference, stored
 
 ARMS = ("sports", "politics", "tech")
@@ -125,18 +127,27 @@ class Here:
 def here(*files: Path, keys: Path | None = None, clock: Clock | None = None, seconds: float = 30.0) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
-    inner = app.app
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(inner.router.lifespan_context(inner)),
+        portal.wrap_async_context_manager(life(app)),
         portal.wrap_async_context_manager(
             httpx.AsyncClient(transport=transport, base_url="http://localhost")
         ) as client,
     ):
-        served = Here(app, inner.state.service, portal, client)
+        served = Here(app, app.app.service, portal, client)
         wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
         yield served
+
+
+@asynccontextmanager
+async def life(app: Limits) -> AsyncIterator[None]:
+    """An application between its beginning and its end, as a server has it."""
+    await app.begin()
+    try:
+        yield
+    finally:
+        await app.end()
 
 
 @dataclass

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oddsmith.service.guard import SCOPES
 from oddsmith.service.keys import ALL_SCOPES, create, revoke
+from oddsmith.service.routes import ROUTES as TABLE_OF_ROUTES
 from service.served import CONTEXT, Here, here, place
 
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
@@ -33,6 +33,7 @@ TABLE = {  # written down once more, not read from the code
     "/v1/stats": {"read", "admin"},
     "/metrics": {"read", "admin"},
 }
+SCOPES = {(route.method, route.path): route.scopes for route in TABLE_OF_ROUTES}
 ROUTES = [pytest.param(method, path, id=f"{method} {path}") for method, path in SCOPES]
 
 
@@ -77,7 +78,7 @@ def test_who_has_no_key_learns_no_reason(tmp_path: Path, monkeypatch: pytest.Mon
 
     create(tmp_path / "keys.json", "one", ["read"])
     with here(place(tmp_path), keys=tmp_path / "keys.json") as served:
-        monkeypatch.setattr("oddsmith.service.app._trouble", trouble)
+        monkeypatch.setattr("oddsmith.service.handlers._trouble", trouble)
         said = served.get("/readyz", status=503)
     assert said == {"ok": False, "experiments": {"news": "not ready; the service's log says why"}}
 

@@ -13,8 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule,
 
 import oddsmith as od
 from oddsmith.policies.judge import judge_from
+from oddsmith.service import handlers
 from oddsmith.service import messages as m
-from oddsmith.service import routes
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiment
@@ -100,10 +100,10 @@ class Service(RuleBasedStateMachine):
     def reward(self, id: str, reward: float) -> None:
         """A reward, early or late; a repeat has no effect, another value is refused."""
         try:
-            first = self.call(routes.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
+            first = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
         except od.Conflict:
             return
-        again = self.call(routes.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
+        again = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
         assert (again.position, again.new) == (first.position, False)
 
     @rule(id=made, reward=REWARDS)
@@ -111,14 +111,14 @@ class Service(RuleBasedStateMachine):
         """A correction, where there is something to correct."""
         self.keys += 1
         try:
-            self.call(routes.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}")))
+            self.call(handlers.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}")))
         except od.Conflict:
             return
 
     @rule(id=made)
     def activate(self, id: str) -> None:
         """It was shown."""
-        self.call(routes.activate(self.experiment, m.Activate(id=id)))
+        self.call(handlers.activate(self.experiment, m.Activate(id=id)))
 
     @rule(hours=st.sampled_from([10.0, 90.0, 200.0]))
     def wait(self, hours: float) -> None:
@@ -141,7 +141,7 @@ class Service(RuleBasedStateMachine):
 
     async def changed(self, asked: m.Change) -> None:
         """The call waits for the learner, whose turns are ours to take."""
-        task = asyncio.ensure_future(routes.experts(self.experiment, asked))
+        task = asyncio.ensure_future(handlers.experts(self.experiment, asked))
         while not task.done():
             await asyncio.sleep(0.001)
             await self.experiment.learner.catch_up()

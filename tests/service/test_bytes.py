@@ -13,7 +13,14 @@ import pytest
 from service.served import CONTEXT, Elsewhere, place, process
 
 HURRY = "from oddsmith.service.wire import Wire\nWire.request_s = 1.0\n"  # seconds that a request may take to arrive
-CARELESS = HURRY + "from oddsmith.service import app\napp.Limits = lambda inner, local: inner\n"
+CARELESS = (
+    HURRY
+    + """
+from oddsmith.service import app, limits
+none = dict.fromkeys(("body", "headers", "header_bytes", "target"), 1 << 40)
+app.Limits = lambda inner, begin, end, **_: limits.Limits(inner, begin, end, **none)
+"""
+)
 VALID = json.dumps({"context": CONTEXT, "id": "x"}).encode()
 PATHS = (
     "/v1/decide",

@@ -9,6 +9,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.service.clock import Clock
+from oddsmith.service.experiment import Experiment
 from oddsmith.service.windows import Windows
 from service.served import CONTEXT, Hands, Here, here, place, rows, wait
 from storage.samples import bits
@@ -135,7 +136,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         learning_breaks(served, student)
         assert "the student is tired" in served.get("/readyz", status=503)["experiments"]["news"]
         assert served.decide("meanwhile")["seen"] < 8  # where the reward is that cannot be learnt
-        monkeypatch.setattr("oddsmith.service.routes._PATIENCE", 0.01)
+        monkeypatch.setattr("oddsmith.service.handlers._PATIENCE", 0.01)
         stuck = served.post("experts", {"expert": "other", "change": "retired", "key": "k"}, status=503)
         assert "the state does not know position" in stuck["error"]
         student.broken = False
@@ -151,7 +152,7 @@ def test_a_fault_of_ours_is_counted_and_says_nothing_more(tmp_path: Path, monkey
         raise ZeroDivisionError("secret")
 
     with here(place(tmp_path)) as served:
-        monkeypatch.setattr("oddsmith.service.routes.posterior", broken)
+        monkeypatch.setattr(Experiment, "weights", broken)
         assert served.get("/v1/posterior", status=500) == {
             "error": "the service has failed; its log says how",
             "code": "internal",

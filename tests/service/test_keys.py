@@ -17,10 +17,12 @@ import oddsmith as od
 from oddsmith.cli import keys as key_commands
 from oddsmith.cli.main import main
 from oddsmith.service import keys
-from oddsmith.service.guard import ANYONE, SCOPES, authorize, check_bind, is_loopback
+from oddsmith.service.access import ANYONE, authorize, check_bind, is_loopback
 from oddsmith.service.keys import ALL_SCOPES, Key, KeyRing, Scope, create, read_keys, revoke
-from oddsmith.service.refusal import Refusal
+from oddsmith.service.response import Refusal
+from oddsmith.service.routes import ROUTES
 
+SCOPES = {(route.method, route.path): route.scopes for route in ROUTES}
 # what each scope opens, written down once more from the description of the service
 OPENS: dict[str, set[str]] = {
     "decide": {"/v1/decide", "/v1/decide/batch", "/v1/activate"},

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import pytest
 import uvicorn
-from starlette.types import Message
 
-from oddsmith.service.limits import BATCH_PATHS, SAFE_HEADERS, Limits
-from oddsmith.service.refusal import Refusal
+from oddsmith.service.limits import SAFE_HEADERS, Limits, Message
+from oddsmith.service.response import Refusal
+from oddsmith.service.routes import ROUTES
 from oddsmith.service.wire import Wire, server_config
-from service.live import Answer, Echo, ask, listen, serving, talk
+from service.live import Answer, Bare, Echo, ask, listen, serving, talk
 
 HOST = b"Host: 127.0.0.1\r\n"
 POST = b"POST /v1/decide HTTP/1.1\r\n" + HOST
@@ -41,7 +41,8 @@ class Place(NamedTuple):
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Place]:
     app = Echo()
-    with serving(server_config(Limits(app), host="127.0.0.1", port=0)) as port:
+    limits = Limits(app, body_bytes={route.path: route.body_bytes for route in ROUTES})
+    with serving(server_config(limits, host="127.0.0.1", port=0)) as port:
         yield Place(port, app)
 
 
@@ -69,7 +70,9 @@ def crowded() -> Iterator[int]:
 def bare() -> Iterator[Place]:
     """The same application and server without any of it."""
     app = Echo()
-    config = uvicorn.Config(app, port=0, loop="uvloop", http="httptools", ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(
+        Bare(app), port=0, loop="uvloop", http="httptools", ws="none", log_config=None, access_log=False
+    )
     with serving(config) as port:
         yield Place(port, app)
 
@@ -173,7 +176,7 @@ def test_more_connections_than_can_be_served_are_turned_away(crowded: int) -> No
         assert listen(line).status == 200  # who is in stays in
 
 
-def test_what_fits_passes_as_one_message(limited: Place) -> None:
+def test_what_fits_passes_whole(limited: Place) -> None:
     fits = [
         (talk(limited.port, POST + b"Content-Length: 65536\r\n\r\n", *[b"x" * 8192] * 8), 65_536),
         (talk(limited.port, CHUNKED, *[CHUNK] * 16, b"0\r\n\r\n"), 65_536),
@@ -181,11 +184,11 @@ def test_what_fits_passes_as_one_message(limited: Place) -> None:
         (talk(limited.port, GET + headed(60) + b"\r\n"), 0),
     ]
     for answer, size in fits:
-        assert (answer.status, answer.body) == (200, b'{"messages": 1, "bytes": %d}' % size)
-    for path in BATCH_PATHS:
+        assert (answer.status, answer.body) == (200, b'{"bytes": %d}' % size)
+    for path in ("/v1/decide/batch", "/v1/reward/batch"):
         head = CHUNKED.replace(b"/v1/decide", path.encode())
         whole = talk(limited.port, head, *[CHUNK] * 256, b"0\r\n\r\n")
-        assert whole.body == b'{"messages": 1, "bytes": 1048576}'
+        assert whole.body == b'{"bytes": 1048576}'
         assert talk(limited.port, head, *[CHUNK] * 257, b"0\r\n\r\n").status == 413
 
 
@@ -218,7 +221,7 @@ def test_a_connection_serves_many_requests_in_turn(limited: Place) -> None:
     with socket.create_connection(("127.0.0.1", limited.port), timeout=20) as line:
         for size in (1, 60_000, 0, 30_000) * 50:  # more than a message may have in all
             line.sendall(POST + b"Content-Length: %d\r\n\r\n" % size + b"x" * size)
-            assert listen(line).body == b'{"messages": 1, "bytes": %d}' % size
+            assert listen(line).body == b'{"bytes": %d}' % size
 
 
 def test_headers_for_browsers_and_those_a_route_has_set() -> None:
@@ -270,5 +273,5 @@ def test_without_keys_only_this_machine_is_served(headers: dict[str, str], statu
 
 
 def test_a_refusal_says_what_its_status_needs() -> None:
-    assert (b"www-authenticate", b"Bearer") in Refusal(401, "unauthorized", "no").headers()
-    assert (b"retry-after", b"1") in Refusal(503, "busy", "later").headers()
+    assert (b"www-authenticate", b"Bearer") in Refusal(401, "unauthorized", "no").response().headers
+    assert (b"retry-after", b"1") in Refusal(503, "busy", "later").response().headers

@@ -1,6 +1,7 @@
 """What callers and operators get wrong: told in one sentence, and nothing is harmed."""
 
 import logging
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import create
-from service.served import CONTEXT, EXPERTS, here, place
+from service.served import CONTEXT, EXPERTS, Here, here, place
 from service.test_modes import BENCH
 
 UNREADABLE: list[Any] = [5, "abc", [1.0, 2.0, 3.0], {"hour": 9}, None, [["a"]]]
@@ -65,6 +66,50 @@ def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path
         assert said == "zzz is not a field; Allowed: experiment, id, reward, key"
         said = served.post("decide", {"context": CONTEXT, "eligible": ["teck"]}, status=422)["error"]
         assert said.endswith("got 'teck'; did you mean tech?")
+
+
+WRONG_BODIES: list[tuple[str, Any, str]] = [
+    ("decide", {"id": "a"}, "context must be given; got none. Fields: experiment, context, id, "),
+    ("decide", {"context": 1, "id": 5}, "id must be a string or null; got 5"),
+    ("decide", {"context": 1, "id": "a b"}, "id must be 1 to 128 of letters, digits and _.:-; got 'a b'"),
+    ("decide", {"context": 1, "eligible": []}, "eligible must be a list of at least 1 entries; got []"),
+    ("decide", {"context": 1, "eligible": [""]}, "eligible[0] must be a string of at least 1 characters; got ''"),
+    ("decide", {"context": 1, "deferred": "yes"}, "deferred must be true or false; got 'yes'"),
+    ("decide", {"context": 1, "incumbent_odds": {"tech": 2}}, "incumbent_odds[...] must be a number <= 1.0"),
+    ("decide", [CONTEXT], "the body must be an object; got [[0.3, -0.7]]"),
+    ("decide/batch", {"decisions": [{"context": 1}, {}]}, "decisions[1]: context must be given; got none"),
+    ("reward", {"id": "a", "reward": "high"}, "reward must be a number; got 'high'"),
+    ("reward/batch", {"rewards": [{"id": "", "reward": 1}]}, "rewards[0].id must be 1 to 128 of letters, digits"),
+    ("experts", {"expert": "a", "change": "gone", "key": "k"}, "change must be added or retired; got 'gone'"),
+    ("experts", {"expert": "a", "change": "added", "key": "k", "share": 1}, "share must be a number < 1.0; got 1"),
+]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: Any) -> Iterator[Here]:
+    with here(place(tmp_path_factory.mktemp("plain"))) as served:
+        yield served
+
+
+@pytest.mark.parametrize(("path", "body", "words"), WRONG_BODIES, ids=str)
+def test_a_wrong_message_is_refused_in_our_words(plain: Here, path: str, body: Any, words: str) -> None:
+    assert plain.post(path, body, status=422)["error"].startswith(words)
+
+
+def test_what_is_no_json_and_what_is_no_path(plain: Here) -> None:
+    for content in (b"", b"{", b"\xff", b'{"context": ' + b"[" * 5000):
+        answer = plain.ask("POST", "/v1/decide", content=content)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith("the body must be JSON; ")
+    assert plain.post("decid", {}, status=404)["error"] == "there is no path '/v1/decid'; did you mean /v1/decide?"
+    assert plain.get("/zzz", status=404)["error"] == "there is no path '/zzz'; GET /openapi.json lists all paths"
+    said = plain.get("/v1/decide", status=405)["error"]
+    assert said == "method of '/v1/decide' must be POST; got GET"
+    assert (
+        plain.get("/v1/decisions/a?explain=maybe", status=422)["error"] == "explain must be true or false; got 'maybe'"
+    )
+    said = plain.get("/v1/stats?experimnt=news", status=422)["error"]
+    assert said == "experimnt is not a field; did you mean experiment? Allowed: experiment"
 
 
 def test_an_unknown_experiment_is_answered_with_the_names_the_key_may_call(tmp_path: Path) -> None:

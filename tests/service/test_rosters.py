@@ -9,7 +9,7 @@ from anyio.from_thread import start_blocking_portal
 from oddsmith.service.app import make_app
 from oddsmith.service.opening import open_experiments
 from oddsmith.storage.events import ExpertChange
-from service.served import ARMS, CONTEXT, Here, here, place, wait
+from service.served import ARMS, CONTEXT, Here, here, life, place, wait
 from service.test_modes import BENCH, PLAIN
 from storage.samples import bits
 
@@ -75,9 +75,8 @@ def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: 
         served.post("experts", joins("late", "k") | {"experiment": "news"})
     place(tmp_path, "news")  # the expert that joined is no longer there
     app: Any = make_app(open_experiments(files))
-    life = app.app.router.lifespan_context(app.app)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(life):
-        learners = {name: one.learner for name, one in app.app.state.service.experiments.items()}
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(life(app)):
+        learners = {name: one.learner for name, one in app.app.service.experiments.items()}
         wait(lambda: learners["shop"].trouble == "")
         wait(lambda: "'late' joined at position 1" in learners["news"].trouble)
 

@@ -111,6 +111,6 @@ def needed(extras: tuple[str, ...]) -> set[str]:
 def test_the_service_needs_at_most_20_packages() -> None:
     assert needed(()) == {"numpy", "scipy"}
     service = needed(EXTRAS)
-    assert {"starlette", "uvicorn", "uvloop", "httptools", "msgspec", "asyncpg", "httpx", "anyio", "h11"} <= service
+    assert {"uvicorn", "uvloop", "httptools", "msgspec", "asyncpg", "httpx", "anyio", "h11"} <= service
     assert len(service) <= 20, sorted(service)
     assert len(needed(("dask", "lab"))) > 12  # teeth: others are counted whole

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oddsmith.service.guard import SCOPES
 from oddsmith.service.keys import create
+from oddsmith.service.routes import ROUTES
 from service.served import here, place, place_for_anything, process
 
 CONFIG = """
@@ -15,9 +15,9 @@ positive_data_acceptance.enabled = false    # a schema does not know the arms, t
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 422, 431]
 """
 LIE = """
-from oddsmith.service import app, openapi
-true = openapi.document()
-app.document = lambda: true.replace(b'"422"', b'"418"')
+from oddsmith.service import handlers, openapi, routes
+true = openapi.document(routes.ROUTES)
+handlers.document = lambda _: true.replace(b'"422"', b'"418"')
 """
 
 
@@ -70,6 +70,6 @@ def test_every_operation_is_described(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         document = served.get("/openapi.json")
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    assert described == set(SCOPES)
-    for (method, path), scopes in SCOPES.items():
-        assert ("security" in document["paths"][path][method.lower()]) == bool(scopes)
+    assert described == {(route.method, route.path) for route in ROUTES}
+    for route in ROUTES:
+        assert ("security" in document["paths"][route.path][route.method.lower()]) == bool(route.scopes)

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
 
 def _serve(asked: argparse.Namespace) -> str:
     try:
-        from oddsmith.service.guard import check_bind
+        from oddsmith.service.access import check_bind
         from oddsmith.service.keys import KeyRing
         from oddsmith.service.opening import open_experiments
         from oddsmith.service.serving import serve

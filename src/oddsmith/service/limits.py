@@ -1,17 +1,20 @@
-"""Limits: no request is larger than what the service can use (how slow it may be is for the `wire` to say)."""
+"""Limits: the ASGI side of the application. No request is larger than what the service can use (`wire` limits time)."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from oddsmith.service.access import is_loopback
+from oddsmith.service.response import Refusal, Response
 
-from oddsmith.service.guard import is_loopback
-from oddsmith.service.refusal import Refusal
+__all__ = ["Limits", "Message", "Receive", "SAFE_HEADERS", "Scope", "Send"]
 
-__all__ = ["BATCH_PATHS", "Limits", "SAFE_HEADERS"]
-
-BATCH_PATHS = frozenset({"/v1/decide/batch", "/v1/reward/batch"})
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -24,41 +27,61 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 _ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"authorization"})
 
 
+async def _nothing() -> None:
+    """What begins and ends where there is nothing to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An ASGI application in front of `app`: what is too much is refused before it is read, or while it comes.
+    """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
 
-    `app` gets the whole body in one message. At most the limit is kept of a body, however it is sent. `target` limits
-    path and query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves
-    programs of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
+    `begin` and `end` are awaited at the start and the end of the server. `body_bytes` limits the bodies of paths, and
+    `body` those of all others; at most the limit is kept of a body, however it is sent. `target` limits path and
+    query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves programs
+    of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
     """
 
-    app: ASGIApp
+    app: Callable[[Scope, bytes], Awaitable[Response]]
+    begin: Callable[[], Awaitable[None]] = _nothing
+    end: Callable[[], Awaitable[None]] = _nothing
     body: int = 65_536
-    batch_body: int = 1 << 20
-    batch_paths: frozenset[str] = BATCH_PATHS
+    body_bytes: Mapping[str, int] = field(default_factory=dict)
     headers: int = 64
     header_bytes: int = 16_384
     target: int = 2_048
     local: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, or live as long as the server."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self._live(receive, send)
             return
-
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = _safe(list(message.get("headers", ())))
-            await send(message)
-
-        limit = self.batch_body if scope["path"] in self.batch_paths else self.body
+        limit = self.body_bytes.get(scope["path"], self.body)
         body = self._refused(scope, limit) or await _gathered(receive, limit)
-        if isinstance(body, Refusal):
-            await _answer(send_safely, body)
-        elif body is not None:
-            await self.app(scope, _Whole(body, receive).receive, send_safely)
+        if body is None:
+            return  # the caller is gone
+        if isinstance(body, Refusal):  # what is left of the request is never read
+            response = body.response((b"connection", b"close"))
+        else:
+            response = await self.app(scope, body)
+        own = {name for name, _ in response.headers}
+        length = (b"content-length", b"%d" % len(response.body))
+        headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """ASGI's lifespan: begin with the server, end with it."""
+        await receive()
+        try:
+            await self.begin()
+        except BaseException as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.end()
+        await send({"type": "lifespan.shutdown.complete"})
 
     def _refused(self, scope: Scope, limit: int) -> Refusal | None:
         """Why the head alone is enough to refuse."""
@@ -108,22 +131,6 @@ async def _gathered(receive: Receive, limit: int) -> bytes | Refusal | None:
         whole += part
 
 
-class _Whole:
-    """A body in one message; after it, what the server says next."""
-
-    __slots__ = ("_body", "_next")
-
-    def __init__(self, body: bytes, after: Receive) -> None:
-        self._body: bytes | None = body
-        self._next = after
-
-    async def receive(self) -> Message:
-        if self._body is None:
-            return await self._next()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
-
-
 @lru_cache(maxsize=64)
 def _is_local(host: bytes | None, origin: bytes | None) -> bool:
     """Whether Host, and Origin if a browser sent one, name this machine; a page of another site cannot feign both."""
@@ -134,18 +141,6 @@ def _is_local(host: bytes | None, origin: bytes | None) -> bool:
         return all(is_loopback(urlsplit(text).hostname or "") for text in texts)
     except ValueError:
         return False
-
-
-def _safe(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    own = {name for name, _ in headers}
-    return headers + [pair for pair in SAFE_HEADERS if pair[0] not in own]
-
-
-async def _answer(send: Send, refusal: Refusal) -> None:
-    """Refuse, and close: what is left of the request is never read."""
-    headers = refusal.headers(close=True)
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.body()})
 
 
 def _malformed(why: str) -> Refusal:

@@ -13,11 +13,15 @@ __all__ = [
     "DecideBatch",
     "DecideEntry",
     "Decided",
+    "DecisionQuery",
     "DecisionRecord",
     "Failure",
     "Health",
+    "KNOWN_ID",
     "Kept",
+    "PATTERNS",
     "Posterior",
+    "Query",
     "Results",
     "RewardBatch",
     "RewardEntry",
@@ -26,20 +30,48 @@ __all__ = [
 ]
 
 MOST = 1000  # entries of one batch
-_Name = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
-_Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+_NAME = r"^[a-z0-9_-]{1,64}$"
+_ID = r"^[A-Za-z0-9_.:-]{1,128}$"
 KNOWN_ID = r"^[A-Za-z0-9_.:@~-]{1,128}$"  # with ~, that of a unit
+_UNIT = r"^[A-Za-z0-9_.:@-]{1,120}$"
+_ANY_KEY = r"^[A-Za-z0-9_.:-]{0,128}$"
+PATTERNS = {
+    _NAME: "1 to 64 of a-z, 0-9, _ and -",
+    _ID: "1 to 128 of letters, digits and _.:-",
+    KNOWN_ID: "1 to 128 of letters, digits and _.:@~-",
+    _UNIT: "1 to 120 of letters, digits and _.:@-",
+    _ANY_KEY: "at most 128 of letters, digits and _.:-",
+}
+"""What each pattern allows, in words."""
+
+_Name = Annotated[str, Meta(pattern=_NAME)]
+_Id = Annotated[str, Meta(pattern=_ID)]
 _KnownId = Annotated[str, Meta(pattern=KNOWN_ID)]
-_Unit = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:@-]{1,120}$")]
-_Key = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}$")]
+_Unit = Annotated[str, Meta(pattern=_UNIT)]
+_Key = Annotated[str, Meta(pattern=_ANY_KEY)]
 _Arm = Annotated[str, Meta(min_length=1, max_length=200)]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
+_AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
+_AnyId = Annotated[str, Meta(extra_json_schema={"pattern": KNOWN_ID})]
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A request body; the experiment may be left out where there is one."""
 
     experiment: _Name | None = None
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A question about an experiment, which may be left out where there is one."""
+
+    experiment: _AnyName | None = None
+
+
+class DecisionQuery(Query):
+    """A question about one decision; with `explain`, who voted for what."""
+
+    id: _AnyId
+    explain: bool = False
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -60,7 +92,7 @@ class Decide(DecideEntry):
     experiment: _Name | None = None
 
 
-class DecideBatch(_Asked):
+class DecideBatch(_Body):
     """Many decisions at once, answered in order; one that fails does not harm the others."""
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
@@ -80,32 +112,32 @@ class RewardGiven(RewardEntry):
     experiment: _Name | None = None
 
 
-class RewardBatch(_Asked):
+class RewardBatch(_Body):
     """Many rewards at once, answered in order; one that fails does not harm the others."""
 
     rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
 
 
-class Correct(_Asked):
+class Correct(_Body):
     """Another value in place of a decision's reward; `key` names the correction, so that repeating it has no effect."""
 
     id: _KnownId
     reward: float
-    key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+    key: _Id
 
 
-class Activate(_Asked):
+class Activate(_Body):
     """A deferred decision was shown."""
 
     id: _KnownId
 
 
-class Change(_Asked):
+class Change(_Body):
     """An expert joins with a share of the weight, or retires."""
 
     expert: Annotated[str, Meta(min_length=1, max_length=200)]
     change: Literal["added", "retired"]
-    key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+    key: _Id
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
 

@@ -27,7 +27,7 @@ class Metrics:
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._registry.register(_State(experiments))
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def count(self, route: str, status: int, seconds: float) -> None:
         """Count one answer."""
         pair = self._known.get((route, status))
         if pair is None:

@@ -1,14 +1,13 @@
-"""The OpenAPI 3.1 document, made from the table of operations and the types of messages."""
+"""The OpenAPI 3.1 document, made from the table of routes and the types of messages."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from oddsmith import __version__
-from oddsmith.service.guard import SCOPES
-from oddsmith.service.messages import KNOWN_ID, Failure
-from oddsmith.service.operations import OPERATIONS, Operation
+from oddsmith.service.messages import Failure
 
 __all__ = ["document"]
 
@@ -26,28 +25,26 @@ _SAYS = {
     503: "Not now: the store fails, or states are being restored.",
     507: "The disk is full.",
 }
-_QUERY: dict[str, dict[str, Any]] = {
-    "experiment": {"type": "string", "pattern": "^[a-z0-9_-]{1,64}$"},
-    "explain": {"type": "boolean"},
-}
 _FOUND = "$response.body#/id"
 _LINKS = {
     "reward": {"operationId": "reward", "requestBody": {"id": _FOUND, "reward": 1}},
     "activate": {"operationId": "activate", "requestBody": {"id": _FOUND}},
     "decision": {"operationId": "decision", "parameters": {"id": _FOUND}},
 }
-_ID = {"type": "string", "pattern": KNOWN_ID}
 
 
 @cache
-def document() -> bytes:
+def document(routes: Sequence[Any]) -> bytes:
     """The document as JSON."""
-    types = [Failure, *(t for o in OPERATIONS for t in (o.body, o.answer) if t is not None)]
+    types = [Failure, *(t for route in routes for t in (route.message, route.answer) if t is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     ref = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation, ref)
+    for route in routes:
+        fields = {} if route.message is None else components[route.message.__name__]["properties"]
+        paths.setdefault(route.path, {})[route.method.lower()] = _described(route, ref, fields)
+    for route in routes:  # those of queries are described as parameters
+        components.pop(route.message.__name__ if route.method == "GET" and route.message else "", None)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -61,30 +58,35 @@ def document() -> bytes:
     )
 
 
-def _described(operation: Operation, ref: dict[Any, Any]) -> dict[str, Any]:
-    responses = {str(status): _answer(_SAYS[status], ref[Failure]) for status in operation.statuses}
-    if operation.name == "ready":
-        responses["503"] = _answer(_SAYS[503], ref[operation.answer])
-    responses["200"] = _answer(operation.says, ref[operation.answer] if operation.answer else {})
-    if operation.name == "metrics":
+def _described(route: Any, ref: dict[Any, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """One route as an operation; `fields` are the schemas of its message's fields."""
+    responses = {str(status): _answer(_SAYS[status], ref[Failure]) for status in route.statuses}
+    if route.name == "ready":
+        responses["503"] = _answer(_SAYS[503], ref[route.answer])
+    responses["200"] = _answer(route.summary, ref[route.answer] if route.answer else {})
+    if route.name == "metrics":
         responses["200"]["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    if route.name == "decide":
+        responses["200"]["links"] = _LINKS
     described: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.says,
+        "operationId": route.name,
+        "summary": route.summary,
         "responses": dict(sorted(responses.items())),
     }
-    if SCOPES[operation.method, operation.path]:
+    if route.scopes:
         described["security"] = [{"key": []}]
-    parameters = [{"name": q, "in": "query", "required": False, "schema": _QUERY[q]} for q in operation.query]
-    if "{id}" in operation.path:
-        parameters.append({"name": "id", "in": "path", "required": True, "schema": _ID})
-    if parameters:
-        described["parameters"] = parameters
-    if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref[operation.body]}}}
-    if operation.name == "decide":
-        responses["200"]["links"] = _LINKS
+    if route.method == "GET":
+        described["parameters"] = [_parameter(name, schema, route.path) for name, schema in fields.items()]
+    else:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref[route.message]}}}
     return described
+
+
+def _parameter(name: str, schema: dict[str, Any], path: str) -> dict[str, Any]:
+    """A field of a query; one that may be left out is never null in a URL."""
+    within = f"{{{name}}}" in path
+    plain = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
+    return {"name": name, "in": "path" if within else "query", "required": within, "schema": plain}
 
 
 def _answer(says: str, schema: dict[str, Any]) -> dict[str, Any]:

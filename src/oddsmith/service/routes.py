@@ -1,233 +1,67 @@
-"""What each route does, from a checked message to an answer."""
+"""The table of routes. Dispatch, access, limits, OpenAPI and the page of routes in the docs are made from it.
 
-import asyncio
-import re
-from typing import Any
+A new route is one entry here and one function in `handlers` (and its messages, if none of those there fit).
+"""
 
-from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
-from oddsmith.experts.guarded import Guarded
-from oddsmith.policies.judge import active
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.records import record_of
-from oddsmith.spelling import hint
-from oddsmith.storage.base import Receipt, line_of
-from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
+from oddsmith.service.keys import Scope
 
-__all__ = [
-    "NotFound",
-    "activate",
-    "correct",
-    "decide",
-    "decide_batch",
-    "decision",
-    "experts",
-    "posterior",
-    "reward",
-    "reward_batch",
-    "stats",
-]
+__all__ = ["BODY_BYTES", "ROUTES", "Route"]
 
-_PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
+BODY_BYTES = 65_536
+_BATCH = 1 << 20  # bytes of the body of a batch
+_READS = (400, 401, 403, 404, 408, 413, 414, 422, 431, 503)
+_WRITES = (*_READS, 507)
+_CHANGES = (*_WRITES, 409)
 
 
-class NotFound(InvalidInput):
-    """There is no such experiment, or no such decision."""
+class Route(NamedTuple):
+    """One method and path; `statuses` are those of its refusals.
+
+    With a `message`, `handler` takes the experiment and the message: the body of a POST, path and query of a GET.
+    Without one it takes the service. It returns an `answer` (None: what is not JSON), or a `Response`. A key needs one
+    of the `scopes`, or admin; without scopes no key is needed. `path` may end in one {parameter}.
+    """
+
+    method: str
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    summary: str
+    scopes: frozenset[Scope] = frozenset()
+    message: Any = None
+    answer: Any = None
+    statuses: tuple[int, ...] = _READS
+    body_bytes: int = BODY_BYTES
+
+    @property
+    def name(self) -> str:
+        """The name of the operation in OpenAPI: that of its handler."""
+        return self.handler.__name__
 
 
-async def decide(experiment: Experiment, asked: m.Decide) -> m.Decided:
-    """Draw an arm."""
-    return await experiment.decide(asked)
+_DECIDE: frozenset[Scope] = frozenset({"decide"})
+_REWARD: frozenset[Scope] = frozenset({"reward"})
+_READ: frozenset[Scope] = frozenset({"read"})
+_ADMIN: frozenset[Scope] = frozenset({"admin"})
 
-
-async def decide_batch(experiment: Experiment, asked: m.DecideBatch) -> m.Results:
-    """Draw many arms; each entry is answered for itself."""
-    found = await experiment.decide_all(asked.decisions)
-    return m.Results([_or_failure(one) for one in found])
-
-
-async def reward(experiment: Experiment, asked: m.RewardGiven) -> m.Kept:
-    """Keep a reward."""
-    event = _reward(experiment, asked)
-    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
-    receipt = await experiment.append(event)
-    return _kept(asked.id, receipt)
-
-
-async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Results:
-    """Keep many rewards; each entry is answered for itself."""
-    events: list[Any] = []
-    lost = await experiment.beyond([one.id for one in asked.rewards])
-    for one in asked.rewards:
-        try:
-            _check_in_reach(one.id, lost)
-            events.append(_reward(experiment, one))
-        except InvalidInput as error:
-            events.append(error)
-    good = [event for event in events if isinstance(event, Reward)]
-    receipts = iter(await experiment.writer.append(good) if good else ())
-    return m.Results([_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else _failure(e) for e in events])
-
-
-async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
-    """Keep a correction; the state follows once it is folded anew."""
-    value = _scaled(experiment, asked.reward)
-    event = Correction(asked.id, value, experiment.clock(), asked.key)
-    try:
-        receipt = await experiment.append(event)
-    except Conflict:
-        raise
-    except InvalidInput as error:  # there is no reward to correct
-        raise Conflict(str(error)) from error
-    return _kept(asked.id, receipt)
-
-
-async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
-    """A deferred decision was shown."""
-    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
-    receipt = await experiment.append(Activation(asked.id, experiment.clock()))
-    return _kept(asked.id, receipt)
-
-
-async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
-    """An expert joins or retires: answered once the state knows it."""
-    if (asked.share is None) == (asked.change == "added"):
-        got = "none" if asked.share is None else f"{asked.share:g}"
-        raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
-    event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
-    line = line_of(event)
-    async with experiment.changing:  # one after the other, each on the state that the last one left
-        if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.store.changes)):
-            await _known(experiment, await asyncio.to_thread(experiment.store.head))
-            await _check_change(experiment, asked)
-            now = experiment.learner.now
-            experiment.opened.change(now.policy, now.state, line)  # what cannot be folded must not get into the log
-        receipt = await experiment.append(event)
-        await _known(experiment, receipt.position)
-    if receipt.new and (asked.expert in active(experiment.learner.now.policy)) != (asked.change == "added"):
-        raise Conflict(f"expert {asked.expert!r} was changed by somebody else at the same time: this has no effect")
-    return _kept(asked.expert, receipt)
-
-
-async def _known(experiment: Experiment, position: int) -> None:
-    """Wait until the state knows all events up to a position."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await experiment.learner.reached(position)
-    except TimeoutError as error:
-        trouble = experiment.learner.trouble or "it is busy"
-        raise StoreFailed(f"the state does not know position {position} yet: {trouble}") from error
-
-
-async def decision(experiment: Experiment, id: str, explain: bool) -> m.DecisionRecord:
-    """All about one decision."""
-    known = re.fullmatch(m.KNOWN_ID, id) is not None  # to SQLite, what follows a NUL is not there
-    found = await asyncio.to_thread(record_of, experiment, id, explain) if known else None
-    if found is None:
-        raise NotFound(f"there is no decision {id!r:.140} in experiment {experiment.name!r}")
-    return found
-
-
-async def posterior(experiment: Experiment) -> m.Posterior:
-    """How likely each expert is the one to follow."""
-    now = experiment.learner.now
-    weights = experiment.weights()
-    learnt = getattr(now.state, "learnt", None)
-    there = active(now.policy) if weights else []
-    retired = [name for name in weights if name not in there]
-    return m.Posterior(experiment.name, now.position, learnt, weights, retired)
-
-
-async def stats(experiment: Experiment) -> m.Stats:
-    """Counts and positions."""
-    events, head = await asyncio.to_thread(lambda: (experiment.store.tally(), experiment.store.head()))
-    learner, guard = experiment.learner, experiment.learner.now.experts
-    arms: dict[str, dict[str, float | int | None]] = {}
-    for number, arm in enumerate(experiment.arms):
-        rewards, total = learner.arms.get(number, (0, 0.0))
-        mean = experiment.scale.value(total / rewards) if rewards else None
-        arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
-    failures = guard.failures() if isinstance(guard, Guarded) else {}
-    reasons = {name: why[:200] for name, why in guard.reasons().items()} if isinstance(guard, Guarded) else {}
-    judged = {
-        name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
-        for name, weight in experiment.weights().items()
-    }
-    return m.Stats(
-        experiment.name,
-        head,
-        learner.now.position,
-        {str(kind): times for kind, times in events.items()},
-        arms,
-        judged,
-        learner.refused,
-        learner.snapshot,
-        learner.refolds,
-    )
-
-
-def _failure(error: Exception) -> m.Failure:
-    """What a batch says of an entry that failed."""
-    code = "conflict" if isinstance(error, Conflict) else "invalid"
-    return m.Failure(str(error), code)
-
-
-def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
-    if isinstance(found, OddsmithError):
-        return _failure(found)
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def _reward(experiment: Experiment, asked: m.RewardEntry) -> Reward:
-    if asked.key and experiment.settings.rule == "first":
-        raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
-    return Reward(asked.id, _scaled(experiment, asked.reward), experiment.clock(), asked.key)
-
-
-def _scaled(experiment: Experiment, reward: float) -> float:
-    low, high = experiment.scale.low, experiment.scale.high
-    if not low <= reward <= high:
-        raise InvalidInput(f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}")
-    return experiment.scale.reward(reward)
-
-
-def _check_in_reach(id: str, lost: set[str]) -> None:
-    """What cannot be folded must not get into the log."""
-    if id in lost:
-        raise InvalidInput(
-            f"id must be of a decision with its context, which experts learn from; that of {id!r} is erased"
-        )
-
-
-def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
-    if receipt.refused is not None:
-        return _failure(experiment.in_units(receipt.refused))
-    return _kept(event.id, receipt)
-
-
-def _kept(id: str, receipt: Receipt) -> m.Kept:
-    return m.Kept(id, receipt.position, receipt.new, receipt.parked)
-
-
-async def _check_change(experiment: Experiment, asked: m.Change) -> None:
-    """Refuses what would have no effect: joining twice, retiring who is not there, or the last one."""
-    weights, there = experiment.weights(), active(experiment.learner.now.policy)
-    if asked.change == "retired":
-        if asked.expert not in weights:
-            meant = hint(asked.expert, weights)
-            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}{meant}")
-        if asked.expert not in there:
-            raise Conflict(f"expert must be there to be retired; got {asked.expert!r}, which is not")
-        if len(there) == 1:
-            raise Conflict(f"expert must not be the last one; got {asked.expert!r}")
-        return
-    if asked.expert in there:
-        raise Conflict(f"expert must not be there yet, or retire first; got {asked.expert!r}, which is there")
-    if asked.expert not in weights:
-        await asyncio.to_thread(experiment.opened.reread)
-        if asked.expert not in experiment.opened.bench:
-            bench = ", ".join(experiment.opened.bench) or "which is empty"
-            meant = hint(asked.expert, experiment.opened.bench)
-            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {asked.expert!r:.60}{meant}")
+ROUTES = (
+    Route("POST", "/v1/decide", Experiment.decide, "Draw an arm.", _DECIDE, m.Decide, m.Decided, _WRITES),
+    Route("POST", "/v1/decide/batch", h.decide_batch, "Draw arms.", _DECIDE, m.DecideBatch, m.Results, _WRITES, _BATCH),
+    Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.Kept, _CHANGES),
+    Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),
+    Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.Kept, _WRITES),
+    Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.Kept, _CHANGES),
+    Route("POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.Change, m.Kept, _CHANGES),
+    Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
+    Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.Posterior),
+    Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.Query, m.Stats),
+    Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),
+    Route("GET", "/healthz", h.health, "Whether the process lives.", answer=m.Health),
+    Route("GET", "/readyz", h.ready, "Whether every experiment can decide.", answer=m.Health),
+    Route("GET", "/openapi.json", h.openapi, "All routes, for programs."),
+)

@@ -2,14 +2,13 @@
 
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oddsmith.service.limits import SAFE_HEADERS
-from oddsmith.service.refusal import Refusal
+from oddsmith.service.response import Refusal
 
 __all__ = ["Wire", "server_config"]
 
@@ -88,13 +87,14 @@ class Wire(HttpToolsProtocol):
         free = last is None or last.response_complete
         if free or not (self._in_head or self.pipeline or last.response_started):
             phrase = HTTPStatus(refusal.status).phrase
-            pairs = [*refusal.headers(close=True), *SAFE_HEADERS]
+            response = refusal.response((b"connection", b"close"))
+            pairs = [(b"content-length", b"%d" % len(response.body)), *response.headers, *SAFE_HEADERS]
             lines = [f"HTTP/1.1 {refusal.status} {phrase}".encode(), *(b": ".join(pair) for pair in pairs), b""]
-            self.transport.write(b"\r\n".join([*lines, refusal.body()]))
+            self.transport.write(b"\r\n".join([*lines, response.body]))
         self.transport.close()
 
 
-def server_config(app: ASGIApp, *, host: str, port: int) -> uvicorn.Config:
+def server_config(app: Any, *, host: str, port: int) -> uvicorn.Config:
     """How uvicorn serves us: by `Wire`, without websockets, banner or trust in forwarded addresses.
 
     What is logged is left to the caller.

@@ -1,35 +1,16 @@
-"""Who may call what: the table of routes and scopes, one function that reads a request's key, and where to listen."""
+"""Access control: the key of a request against the scopes of its route, and where to listen without keys."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
 
 from oddsmith.errors import InvalidInput
 from oddsmith.service.keys import Key, KeyRing, Scope
-from oddsmith.service.refusal import Refusal
+from oddsmith.service.response import Refusal
 
-__all__ = ["ANYONE", "SCOPES", "authorize", "check_bind", "is_loopback"]
-
-SCOPES: Mapping[tuple[str, str], frozenset[Scope]] = {
-    ("POST", "/v1/decide"): frozenset({"decide"}),
-    ("POST", "/v1/decide/batch"): frozenset({"decide"}),
-    ("POST", "/v1/reward"): frozenset({"reward"}),
-    ("POST", "/v1/reward/batch"): frozenset({"reward"}),
-    ("POST", "/v1/activate"): frozenset({"decide", "reward"}),
-    ("POST", "/v1/correct"): frozenset({"admin"}),
-    ("POST", "/v1/experts"): frozenset({"admin"}),
-    ("GET", "/v1/decisions/{id}"): frozenset({"read"}),
-    ("GET", "/v1/posterior"): frozenset({"read"}),
-    ("GET", "/v1/stats"): frozenset({"read"}),
-    ("GET", "/metrics"): frozenset({"read"}),
-    ("GET", "/healthz"): frozenset(),
-    ("GET", "/readyz"): frozenset(),
-    ("GET", "/openapi.json"): frozenset(),
-}
-"""Method and path of every route: a key needs one of these scopes, or admin; none at all: no key is asked for."""
+__all__ = ["ANYONE", "authorize", "check_bind", "is_loopback"]
 
 ANYONE = Key("anyone", "", ("admin",), (), datetime.fromtimestamp(0, UTC))
-"""Who calls where no key is asked for; no token has its hash."""
+"""The key of every caller where no key is needed; no token has its hash."""
 
 _NO_KEY = Refusal(401, "unauthorized", "Authorization must be 'Bearer KEY' with a key that is in force")
 
@@ -37,12 +18,12 @@ _NO_KEY = Refusal(401, "unauthorized", "Authorization must be 'Bearer KEY' with 
 def authorize(
     ring: KeyRing | None, header: str | None, scopes: frozenset[Scope], experiment: str | None
 ) -> Key | Refusal:
-    """The key of a request's Authorization header, or why it is refused; without a ring, or scopes, anyone.
+    """The key of a request's Authorization header, or the refusal; `ANYONE` without a key ring or without scopes.
 
-    `experiment` is None for what concerns all experiments at once. To be called before it is looked up: a key of
-    another experiment must not learn whether this one exists.
+    A key needs one of the scopes, or admin. `experiment` is None for routes about all experiments at once. Call this
+    before the experiment is looked up: a key of another experiment must not learn whether this one exists.
 
-    >>> authorize(None, None, SCOPES["POST", "/v1/decide"], "news").name
+    >>> authorize(None, None, frozenset({"decide"}), "news").name
     'anyone'
     """
     if ring is None or not scopes:
@@ -59,7 +40,7 @@ def authorize(
 
 
 def check_bind(host: str, ring: KeyRing | None) -> None:
-    """Refuses to be reached from other machines without a key in force.
+    """Refuses to listen to other machines while no key is in force.
 
     >>> check_bind("127.0.0.1", None)
     >>> check_bind("0.0.0.0", None)

@@ -1,0 +1,62 @@
+"""Service: the experiments of one process, from their restoring to their end."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from oddsmith.errors import InvalidInput
+from oddsmith.service.clock import Clock
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.keys import KeyRing
+from oddsmith.service.metrics import Metrics
+from oddsmith.service.opening import Opened
+
+__all__ = ["NotFound", "Service"]
+
+_log = logging.getLogger(__name__)
+
+
+class NotFound(InvalidInput):
+    """There is no such path, experiment or decision."""
+
+
+class Service:
+    """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes."""
+
+    def __init__(
+        self, opened: Sequence[Opened], routes: Sequence[Any], ring: KeyRing | None, clock: Clock | None = None
+    ) -> None:
+        self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
+        self.experiments: dict[str, Experiment] = {}
+        self.metrics = Metrics(self.experiments.values())
+        self._restoring: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Start restoring all states; `/healthz` answers meanwhile."""
+        self.experiments |= {one.file.name: Experiment(one, self._clock) for one in self._opened}
+        self._restoring = asyncio.create_task(self._restore_all())
+
+    async def end(self) -> None:
+        """Keep snapshots, close the stores."""
+        if self._restoring is not None:
+            self._restoring.cancel()
+            await asyncio.gather(self._restoring, return_exceptions=True)
+        await asyncio.gather(*(experiment.end() for experiment in self.experiments.values()))
+
+    async def _restore_all(self) -> None:
+        """All side by side: an experiment that cannot be restored does not delay the others."""
+        await asyncio.gather(*map(_restore, self.experiments.values()))
+
+
+async def _restore(experiment: Experiment) -> None:
+    """Restore the state, again every second until it succeeds."""
+    while experiment.learner.trouble:
+        try:
+            await experiment.begin()
+        except Exception as error:
+            trouble = f"its state cannot be restored: {error}"
+            if trouble != experiment.learner.trouble:
+                _log.error("experiment %s is not ready: %s", experiment.name, trouble)
+            experiment.learner.trouble = trouble
+            await asyncio.sleep(1.0)

@@ -1,0 +1,38 @@
+"""Response and Refusal: what is sent back, and the one shape of every answer that says no."""
+
+import json
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Headers", "JSON", "Refusal", "Response"]
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+JSON: Headers = [(b"content-type", b"application/json")]
+
+
+class Response(NamedTuple):
+    """Status, body and headers of an answer; its length is added when it is sent."""
+
+    status: int
+    body: bytes
+    headers: Headers
+
+
+class Refusal(NamedTuple):
+    """A status, a short code for programs and one sentence for people.
+
+    >>> Refusal(404, "not_found", "there is no such decision").response().body
+    b'{"error": "there is no such decision", "code": "not_found"}'
+    """
+
+    status: int
+    code: str
+    error: str
+
+    def response(self, *more: tuple[bytes, bytes]) -> Response:
+        """The answer, with `more` headers."""
+        headers = [*JSON, *more]
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if self.status == 503:
+            headers.append((b"retry-after", b"1"))
+        return Response(self.status, json.dumps({"error": self.error, "code": self.code}).encode(), headers)

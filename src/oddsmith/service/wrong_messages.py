@@ -1,0 +1,87 @@
+"""Messages that are not what a route takes, in one sentence: what, got, allowed, what to do next."""
+
+import re
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from oddsmith.service.messages import PATTERNS, DecideEntry, RewardEntry
+from oddsmith.spelling import did_you_mean
+
+__all__ = ["sentence"]
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
+_KINDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (r"Expected `([\w| ]+)`, got `\w+`", lambda found: _kinds(found[1])),
+    (r"Expected `str` matching regex '(.*)'", lambda found: PATTERNS.get(found[1], f"text like {found[1]}")),
+    (r"Expected `str` of length (>=|<=) (\d+)", lambda found: f"a string of {_ends(*found.groups())} characters"),
+    (r"Expected `array` of length (>=|<=) (\d+)", lambda found: f"a list of {_ends(*found.groups())} entries"),
+    (r"Expected `(\w+)` ([<>]=?) (.*)", lambda found: f"{_kinds(found[1])} {found[2]} {found[3]}"),
+)
+
+
+def sentence(error: str, message: Any, body: bytes) -> str:
+    """What msgspec's `error` says of a `body` that should have been a `message`, in our words.
+
+    >>> from oddsmith.service.messages import RewardGiven
+    >>> body = b'{"id": "visit-7", "reward": "high"}'
+    >>> try:
+    ...     msgspec.json.decode(body, type=RewardGiven)
+    ... except msgspec.ValidationError as error:
+    ...     print(sentence(str(error), RewardGiven, body))
+    reward must be a number; got 'high'
+    """
+    found = _PLACE.search(error)
+    place = found[1] if found else ""
+    text = error[: found.start()] if found else error
+    fields = {"decisions": DecideEntry, "rewards": RewardEntry}.get(place[1:].partition("[")[0], message)
+    names = ", ".join(fields.__struct_fields__)
+    where = f"{place.removeprefix('.')}: " if place else ""
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
+        return f"{where}{missing[1]} must be given; got none. Fields: {names}"
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
+        name = unknown[1][:80]
+        return f"{where}{name} is not a field; {did_you_mean(name, fields.__struct_fields__)}Allowed: {names}"
+    what, got = place.removeprefix(".") or "the body", _got(body, place)
+    if text.startswith("Invalid enum value"):
+        choices = get_args(get_type_hints(fields)[what.rpartition(".")[2]])
+        return f"{what} must be {' or '.join(choices)}{got}"
+    for form, allowed in _FORMS:
+        if match := re.fullmatch(form, text, re.DOTALL):
+            return f"{what} must be {allowed(match)}{got}"
+    return f"{what} is not allowed{got}; {text}"
+
+
+def _kinds(names: str) -> str:
+    """The kinds of JSON values in words.
+
+    >>> _kinds("str | null")
+    'a string or null'
+    """
+    return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
+
+
+def _ends(sign: str, count: str) -> str:
+    return f"at {'least' if sign == '>=' else 'most'} {int(count):,}"
+
+
+def _got(body: bytes, place: str) -> str:
+    """The value at a place of the body, shortened; nothing where it cannot be told."""
+    try:
+        value: Any = msgspec.json.decode(body)
+        for name, number in _STEP.findall(place):
+            value = value[name] if name else value[int(number)]
+    except (msgspec.DecodeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
+        return ""
+    return f"; got {value!r:.60}"
