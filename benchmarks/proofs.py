@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
+from oddsmith.audit import export, verify
 from oddsmith.experts.answered import Answer
 from oddsmith.policies.judge import judge, written
-from oddsmith.proof import export, verify
 from oddsmith.storage import DecisionMade, DefaultReward, Event, Reward, SQLiteStore, advance, open_reader, restore
 from oddsmith.weights import greedy
 

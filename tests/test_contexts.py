@@ -11,7 +11,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.contexts import Row, check_columns, has_names, is_batch, joined, length, numbers, one, rows, taken
-from oddsmith.encoding import decode, encode
+from oddsmith.exact_json import decode, encode
 from oddsmith.spelling import resembling
 
 TABLE = pd.DataFrame({"age": [3.0, None, 5.5], "city": ["Rome", "Oslo", None]})

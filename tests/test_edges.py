@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import oddsmith as od
 from oddsmith.decision import Decision
-from oddsmith.encoding import decode, encode
+from oddsmith.exact_json import decode, encode
 from oddsmith.policies.base import ExpertState
 from oddsmith.policies.projection import project
 

@@ -12,8 +12,8 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Ints, Real
 from oddsmith.columns import aligned
 from oddsmith.contexts import rows
-from oddsmith.encoding import decode, decode_floats, encode, encode_floats
 from oddsmith.errors import InvalidInput
+from oddsmith.exact_json import decode, decode_floats, encode, encode_floats
 
 __all__ = [
     "Context",

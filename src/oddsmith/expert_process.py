@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith.config import Keys
-from oddsmith.encoding import decode
 from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.exact_json import decode
 from oddsmith.experts.frames import LARGEST, receive, send
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Failure, Leaf, ask

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from audit.served import Served, lived
 from cli.campaign import place
 from oddsmith.cli import keys
 from oddsmith.cli.main import main
 from oddsmith.errors import StoreFailed
-from proof.served import Served, lived
 
 PAGE = Path(od.__file__).parents[2] / "docs" / "reference" / "commands.md"
 BOUND = ["--loss", "log", "--arms", "3", "--prior", "0.1", "--steps", "1000"]

@@ -36,7 +36,7 @@ def append(self, events):
     return done
 writer.Writer.append = append
 """  # answers before the commit: broken on purpose
-NORMAL = "from oddsmith.storage import sqlite_files\nsqlite_files.SYNCHRONOUS = 'NORMAL'\n"  # broken on purpose
+NORMAL = "from oddsmith.storage.sqlite import files\nfiles.SYNCHRONOUS = 'NORMAL'\n"  # broken on purpose
 
 
 class Clients:

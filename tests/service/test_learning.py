@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oddsmith.proof import verify
+from oddsmith.audit import verify
 from oddsmith.service.learner import Learner
 from oddsmith.service.windows import Windows
 from oddsmith.storage import SQLiteReader

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from oddsmith.storage import PostgresStore, postgres_link
+from oddsmith.storage import PostgresStore
+from oddsmith.storage.postgres import link
 from storage.samples import policy
 from storage.server import Server
 from storage.test_postgres_crashes import lost, survived, writers
@@ -20,7 +21,7 @@ def test_ten_kills_and_ten_immediate_shutdowns(server: Server, experiment: str) 
 
 def test_kills_without_synchronous_commit(server: Server, experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server as it comes, which writes by itself every fifth of a second."""
-    monkeypatch.setitem(postgres_link.SESSION, "synchronous_commit", "off")
+    monkeypatch.setitem(link.SESSION, "synchronous_commit", "off")
     missing = 0
     for i in range(10):
         name = f"{experiment}-{i}"

@@ -10,7 +10,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.storage import DecisionMade, PostgresReader, PostgresStore, Reward, Snapshot, restore, save_snapshot
-from oddsmith.storage.postgres_link import Link
+from oddsmith.storage.postgres.link import Link
 from storage.samples import append, bits, made, policy
 from storage.server import Server
 

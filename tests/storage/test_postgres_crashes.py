@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.storage import DecisionMade, Event, PostgresStore, Reward, postgres_link, restore
+from oddsmith.storage import DecisionMade, Event, PostgresStore, Reward, restore
+from oddsmith.storage.postgres import link
 from storage.samples import append, bits, made, policy, reference, stored
 from storage.server import Server
 
@@ -107,7 +108,7 @@ def test_the_server_dies_and_nothing_that_was_answered_is_lost(server: Server, e
 def hasty(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Stores that do not wait for the disk, on a server that is slow to write by itself."""
     server.sql("alter system set wal_writer_delay = '10s'", "select pg_reload_conf()")
-    monkeypatch.setitem(postgres_link.SESSION, "synchronous_commit", "off")
+    monkeypatch.setitem(link.SESSION, "synchronous_commit", "off")
     yield
     server.sql("alter system reset wal_writer_delay", "select pg_reload_conf()")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.storage import PostgresStore, Reward
-from oddsmith.storage.postgres_rows import write
+from oddsmith.storage.postgres.rows import write
 from oddsmith.storage.rows import row_of
 from storage.replica import KINDS, digest
 from storage.samples import made, policy, reference, stored

@@ -13,7 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from oddsmith.storage import Reward, SQLiteStore, advance, restore, save_snapshot, sqlite_files
+from oddsmith.storage import Reward, SQLiteStore, advance, restore, save_snapshot
+from oddsmith.storage.sqlite import files
 from storage.samples import append, made, policy
 
 __all__ = ["main"]
@@ -23,7 +24,7 @@ def main() -> None:
     """Write for ever."""
     path, variant = sys.argv[1:]
     if variant == "normal":
-        sqlite_files.SYNCHRONOUS = "NORMAL"
+        files.SYNCHRONOUS = "NORMAL"
     judge = policy()
     store = SQLiteStore(path, judge)
     if variant == "once":

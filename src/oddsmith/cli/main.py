@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from oddsmith import __version__
-from oddsmith.cli import certify, evaluate, fit, keys, lab, proof, replay, serve, theory
+from oddsmith.cli import audit, certify, evaluate, fit, keys, lab, replay, serve, theory
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
 from oddsmith.errors import OddsmithError, StoreFailed
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit.add_commands(commands)
     serve.add_commands(commands)
     keys.add_commands(commands)
-    proof.add_commands(commands)
+    audit.add_commands(commands)
     code = 0
     try:
         parsed = parser.parse_args(arguments)

@@ -18,8 +18,8 @@ import numpy as np
 from oddsmith import errors
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
-from oddsmith.encoding import encode
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.exact_json import encode
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.frames import receive, send
 from oddsmith.experts.outcomes import Failure, Record
@@ -42,7 +42,7 @@ class Isolated(Experts):
     "starting". A call that takes longer than `budget` seconds is "late", and the child is killed. Under `Guarded` all
     of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
     from several threads wait for each other, within the budget. The child ends when this process does, however it
-    ends. Contexts go over as JSON (`oddsmith.encoding`), predictions come back as float64.
+    ends. Contexts go over as JSON (`oddsmith.exact_json`), predictions come back as float64.
 
     `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To a fingerprint, this is the bank
     inside; a child that comes back with another one (its files have changed) is not let in.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts import rows as rows_of
-from oddsmith.encoding import decode, encode
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
+from oddsmith.exact_json import decode, encode
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 

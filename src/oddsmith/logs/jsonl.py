@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.encoding import decode, encode, encode_floats
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
 from oddsmith.saving import replacing

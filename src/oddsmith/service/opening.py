@@ -20,7 +20,7 @@ from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
 from oddsmith.storage.folding import Change, Folded, save_snapshot
 from oddsmith.storage.rosters import roster_change
-from oddsmith.storage.sqlite import SQLiteStore
+from oddsmith.storage.sqlite.store import SQLiteStore
 
 __all__ = ["Opened", "open_experiment", "open_experiments"]
 
@@ -127,7 +127,7 @@ def _check_apart(what: str, given: list[str]) -> None:
 
 def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, Any]) -> Store:
     if settings.shared:
-        from oddsmith.storage.postgres import PostgresStore
+        from oddsmith.storage.postgres.store import PostgresStore
 
         return PostgresStore(settings.store, policy, rule=settings.rule, experiment=name, about=about)
     return SQLiteStore(settings.store, policy, rule=settings.rule, about=about)

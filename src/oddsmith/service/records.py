@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from oddsmith.decision import Decision
-from oddsmith.encoding import encode
+from oddsmith.exact_json import encode
 from oddsmith.policies.judge import weighed
 from oddsmith.service.experiment import EVERYTHING, Experiment
 from oddsmith.service.messages import DecisionRecord

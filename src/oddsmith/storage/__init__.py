@@ -12,11 +12,11 @@ from oddsmith.storage.events import (
 )
 from oddsmith.storage.folding import Folded, advance, restore, save_snapshot
 from oddsmith.storage.opening import open_reader
-from oddsmith.storage.postgres import PostgresStore
-from oddsmith.storage.postgres_reading import PostgresReader
+from oddsmith.storage.postgres.reading import PostgresReader
+from oddsmith.storage.postgres.store import PostgresStore
 from oddsmith.storage.rosters import roster_change
-from oddsmith.storage.sqlite import SQLiteStore
-from oddsmith.storage.sqlite_reading import SQLiteReader
+from oddsmith.storage.sqlite.reading import SQLiteReader
+from oddsmith.storage.sqlite.store import SQLiteStore
 
 __all__ = [
     "Activation",

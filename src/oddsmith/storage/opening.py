@@ -2,8 +2,8 @@
 
 from oddsmith.errors import InvalidInput
 from oddsmith.storage.base import Reading
-from oddsmith.storage.postgres_reading import PostgresReader
-from oddsmith.storage.sqlite_reading import SQLiteReader
+from oddsmith.storage.postgres.reading import PostgresReader
+from oddsmith.storage.sqlite.reading import SQLiteReader
 
 __all__ = ["open_reader"]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
-from oddsmith.encoding import decode, encode
 from oddsmith.errors import Conflict, InvalidInput
+from oddsmith.exact_json import decode, encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.events import DecisionMade, Event

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from oddsmith.arrays import number
+from oddsmith.audit.checks import INCUMBENT, check_draw, check_odds
+from oddsmith.audit.panel import Panel
+from oddsmith.audit.verdicts import Answer, Differs, Level, Untested, Verdict
+from oddsmith.audit.walking import UNREADABLE, Visit, made_with, start_of, walk
 from oddsmith.decision import Policy
 from oddsmith.errors import BadFile
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import difference
 from oddsmith.policies.judge import judge, judge_from, written
 from oddsmith.progress import progress
-from oddsmith.proof.checks import INCUMBENT, check_draw, check_odds
-from oddsmith.proof.panel import Panel
-from oddsmith.proof.verdicts import Answer, Differs, Level, Untested, Verdict
-from oddsmith.proof.walking import UNREADABLE, Visit, made_with, start_of, walk
 from oddsmith.storage.base import Reading
 from oddsmith.storage.rosters import roster_change
 from oddsmith.uniforms import Uniforms

@@ -16,9 +16,9 @@ from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
 from oddsmith.storage.rows import Row, check_keys, row_of
-from oddsmith.storage.sqlite_files import Lock, belong, connect
-from oddsmith.storage.sqlite_reading import SQLiteReader
-from oddsmith.storage.sqlite_rows import insert
+from oddsmith.storage.sqlite.files import Lock, belong, connect
+from oddsmith.storage.sqlite.reading import SQLiteReader
+from oddsmith.storage.sqlite.rows import insert
 
 __all__ = ["SQLiteStore"]
 

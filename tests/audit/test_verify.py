@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from audit.served import ARMS, Served, lived, newcomer, policy
 from oddsmith import kernels
+from oddsmith.audit import Level, Miss, Verdict, verify, walking
+from oddsmith.audit.walking import start_of, walk
 from oddsmith.policies.judge import judge
-from oddsmith.proof import Level, Miss, Verdict, verify, walking
-from oddsmith.proof.walking import start_of, walk
 from oddsmith.saving import FORMAT, pack
 from oddsmith.storage import Correction, Line, Snapshot, SQLiteStore, open_reader, roster_change
 from oddsmith.storage.base import Rule
-from proof.served import ARMS, Served, lived, newcomer, policy
 from storage.samples import bits, reference, stored
 
 BENCH = {"late": newcomer()}

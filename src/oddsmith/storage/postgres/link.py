@@ -124,7 +124,7 @@ async def belong(connection: Any, link: Link, mine: Mapping[str, str]) -> int:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes it
         if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
-            await connection.execute(Path(__file__).with_name("schema_postgres.sql").read_text())
+            await connection.execute(Path(__file__).with_name("schema.sql").read_text())
         number: int | None = await connection.fetchval(
             "select number from experiments where name = $1", link.experiment
         )

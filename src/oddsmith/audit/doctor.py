@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oddsmith.audit.ailments import AILMENTS, Severity
+from oddsmith.audit.charts import chart_of
 from oddsmith.errors import OddsmithError
-from oddsmith.proof.ailments import AILMENTS, Severity
-from oddsmith.proof.charts import chart_of
 from oddsmith.storage.opening import open_reader
 
 __all__ = ["Finding", "doctor"]

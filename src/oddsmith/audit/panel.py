@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from oddsmith.audit.checks import CLOSE, Said, check_advice, same_odds
+from oddsmith.audit.verdicts import Answer, Untested
+from oddsmith.audit.walking import Visit
 from oddsmith.decision import Decision, Policy, State
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import weighed
-from oddsmith.proof.checks import CLOSE, Said, check_advice, same_odds
-from oddsmith.proof.verdicts import Answer, Untested
-from oddsmith.proof.walking import Visit
 from oddsmith.storage.base import Erased
 
 __all__ = ["Panel"]

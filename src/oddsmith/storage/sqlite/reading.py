@@ -12,7 +12,7 @@ from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced
 from oddsmith.storage.rows import read_decision, read_evidence
-from oddsmith.storage.sqlite_files import connect, meta
+from oddsmith.storage.sqlite.files import connect, meta
 
 __all__ = ["SQLiteReader"]
 

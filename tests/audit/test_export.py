@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from audit.served import ARMS, BEGAN, Served, lived, newcomer, policy
+from oddsmith.audit import Exported, export
+from oddsmith.audit.exporting import _ROWS, log_batches_of
 from oddsmith.policies.judge import judge, weighed
-from oddsmith.proof import Exported, export
-from oddsmith.proof.exporting import _ROWS, log_batches_of
 from oddsmith.storage import DecisionMade, restore
 from oddsmith.storage.base import Rule
-from proof.served import ARMS, BEGAN, Served, lived, newcomer, policy
 
 BENCH = {"late": newcomer()}
 

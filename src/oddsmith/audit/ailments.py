@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith.proof.charts import RECENT, Chart
+from oddsmith.audit.charts import RECENT, Chart
 from oddsmith.rewards import RewardScale
 from oddsmith.weights import posterior
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.proof import Finding, doctor
-from oddsmith.proof.ailments import AILMENTS
-from oddsmith.proof.charts import RECENT, chart_of
+from audit.served import BEGAN, Served, policy
+from oddsmith.audit import Finding, doctor
+from oddsmith.audit.ailments import AILMENTS
+from oddsmith.audit.charts import RECENT, chart_of
 from oddsmith.storage import DecisionMade, Event, Reward, SQLiteStore
-from oddsmith.storage.sqlite_files import FileFacts, file_facts
-from proof.served import BEGAN, Served, policy
+from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
 MIB = 2**20
 Trouble = Callable[[Path], Served]

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.audit.verifying import judge_of
+from oddsmith.audit.walking import UNREADABLE, read_decisions, start_of
 from oddsmith.decision import Decision
 from oddsmith.policies.judge import weighed
 from oddsmith.progress import progress
-from oddsmith.proof.verifying import judge_of
-from oddsmith.proof.walking import UNREADABLE, read_decisions, start_of
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Reading
 from oddsmith.storage.folding import Folded, settle, with_decisions
 from oddsmith.storage.rosters import roster_change
-from oddsmith.storage.sqlite_files import FileFacts, file_facts
+from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
 __all__ = ["Chart", "RECENT", "chart_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oddsmith.storage.base import Receipt
-from oddsmith.storage.postgres_link import PLACES
+from oddsmith.storage.postgres.link import PLACES
 from oddsmith.storage.rows import Row, repeated, unrewarded, waits
 
 __all__ = ["GROUP", "write"]

@@ -13,7 +13,7 @@ from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced, check_format
-from oddsmith.storage.postgres_link import PATIENCE, PLACES, Link
+from oddsmith.storage.postgres.link import PATIENCE, PLACES, Link
 from oddsmith.storage.rows import read_decision, read_evidence
 
 __all__ = ["PostgresReader"]

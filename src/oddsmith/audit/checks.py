@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.audit.verdicts import Answer, Differs, Untested
 from oddsmith.decision import Decision, Policy, State, pick
 from oddsmith.experts.answered import Answer as Asked
-from oddsmith.proof.verdicts import Answer, Differs, Untested
 from oddsmith.storage.base import Evidence
 from oddsmith.uniforms import Uniforms
 

@@ -14,9 +14,9 @@ from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
-from oddsmith.storage.postgres_link import PATIENCE, Link, belong, check_server, passing, said, trouble
-from oddsmith.storage.postgres_reading import PostgresReader
-from oddsmith.storage.postgres_rows import GROUP, write
+from oddsmith.storage.postgres.link import PATIENCE, Link, belong, check_server, passing, said, trouble
+from oddsmith.storage.postgres.reading import PostgresReader
+from oddsmith.storage.postgres.rows import GROUP, write
 from oddsmith.storage.rows import Row, check_keys, row_of
 
 __all__ = ["PostgresStore"]

@@ -41,7 +41,7 @@ def _store(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.proof.verifying import verify
+    from oddsmith.audit.verifying import verify
     from oddsmith.storage.opening import open_reader
 
     settings: dict[str, Any] = {"tolerance": asked.tolerance}
@@ -82,7 +82,7 @@ def _told(verdict: Any, *, models: bool) -> str:
 
 
 def _export(asked: argparse.Namespace) -> str:
-    from oddsmith.proof.exporting import export
+    from oddsmith.audit.exporting import export
     from oddsmith.storage.opening import open_reader
 
     check_file_place(asked.out)
@@ -99,7 +99,7 @@ def _export(asked: argparse.Namespace) -> str:
 
 
 def _doctor(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.proof.doctor import doctor
+    from oddsmith.audit.doctor import doctor
 
     findings = doctor(asked.stores)
     if asked.json:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.audit.verifying import judge_of
+from oddsmith.audit.walking import Visit, start_of, walk
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.logs.reading import write_log
 from oddsmith.logs.table import Log
 from oddsmith.progress import progress
-from oddsmith.proof.verifying import judge_of
-from oddsmith.proof.walking import Visit, start_of, walk
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Reading
 from oddsmith.storage.rosters import roster_change

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from audit.served import SEED, Served, lived, newcomer, policy
+from oddsmith.audit import Miss, Verdict, verify
 from oddsmith.decision import pick
-from oddsmith.proof import Miss, Verdict, verify
 from oddsmith.storage import open_reader
-from proof.served import SEED, Served, lived, newcomer, policy
 
 BENCH = {"late": newcomer()}
 MINE = policy(share=0.02)  # order defines its posterior

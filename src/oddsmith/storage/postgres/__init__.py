@@ -1,0 +1,3 @@
+"""A store in a PostgreSQL database that several replicas write."""
+
+__all__: list[str] = []

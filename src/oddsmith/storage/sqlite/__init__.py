@@ -1,0 +1,3 @@
+"""A store in one SQLite file."""
+
+__all__: list[str] = []
