@@ -9,7 +9,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.experts.learners import LearningExperts
-from oddsmith.policies.auto import BUDGETS
+from oddsmith.policies.auto import SIZES
 
 
 class Player(Protocol):
@@ -181,8 +181,8 @@ class Supervised:
         """It learns from `tell`."""
 
 
-def _auto(budget: str, n_arms: int, dim: int, seed: int) -> Ours:
-    return Ours(od.auto([str(k) for k in range(n_arms)], budget=budget))
+def _auto(size: str, n_arms: int, dim: int, seed: int) -> Ours:
+    return Ours(od.auto([str(k) for k in range(n_arms)], size=size))
 
 
 def _alone(learners: tuple[Any, ...], blend: int, n_arms: int, dim: int, seed: int) -> Ours:
@@ -194,10 +194,10 @@ def _alone(learners: tuple[Any, ...], blend: int, n_arms: int, dim: int, seed: i
 
 def ours() -> Iterator[Contender]:
     """Our policies, each given numbers as they are: auto, and each of its experts alone."""
-    for budget in ("normal", "small"):
-        name = "auto" if budget == "normal" else f"auto, {budget}"
-        yield Contender(name, "oddsmith", partial(_auto, budget), standardised=False)
-    learners = BUDGETS["normal"]
+    for size in ("normal", "small"):
+        name = "auto" if size == "normal" else f"auto, {size}"
+        yield Contender(name, "oddsmith", partial(_auto, size), standardised=False)
+    learners = SIZES["normal"]
     for learner in learners:
         yield Contender(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), 0), standardised=False)
     yield Contender("alone: blend", "oddsmith", partial(_alone, learners, len(learners)), standardised=False)

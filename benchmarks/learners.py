@@ -10,7 +10,7 @@ import oddsmith as od
 from benchmarks.contenders import Ours, Vowpal
 from benchmarks.timing import Timing, interleaved, table
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
-from oddsmith.policies.auto import BUDGETS
+from oddsmith.policies.auto import SIZES
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, pyplot
 
 ARMS, DIM, CHUNK, ROUNDS = 10, 20, 500, 9
@@ -32,8 +32,8 @@ def loop(player: Any, n_arms: int, dim: int, chunk: int = CHUNK) -> Callable[[],
     return run
 
 
-def auto(budget: str, n_arms: int) -> Ours:
-    return Ours(od.auto([str(k) for k in range(n_arms)], budget=budget))
+def auto(size: str, n_arms: int) -> Ours:
+    return Ours(od.auto([str(k) for k in range(n_arms)], size=size))
 
 
 def alone(learner: Learner, n_arms: int) -> Ours:
@@ -48,7 +48,7 @@ def size(tree: Any) -> int:
 
 def against_vowpal() -> list[list[str]]:
     players: dict[str, Any] = {"Vowpal Wabbit, squarecb": Vowpal(ARMS, "--squarecb -l 2", 0)}
-    players |= {f"auto, {budget}": auto(budget, ARMS) for budget in BUDGETS}
+    players |= {f"auto, {size}": auto(size, ARMS) for size in SIZES}
     timings = interleaved({name: loop(player, ARMS, DIM) for name, player in players.items()}, ROUNDS)
     base = timings["Vowpal Wabbit, squarecb"].cpu
     return [
@@ -64,7 +64,7 @@ def against_vowpal() -> list[list[str]]:
 
 def growth() -> Iterator[tuple[str, int, int, Timing, int]]:
     """µs and bytes of the learners and of auto, over features at 10 arms and over arms at 20 features."""
-    curved: Any = BUDGETS["normal"][0]
+    curved: Any = SIZES["normal"][0]
     makers: dict[str, Callable[[int], Ours]] = {
         "regression, 128 waves": lambda k: alone(curved, k),
         "forest of 16": lambda k: alone(Forest(16), k),

@@ -35,7 +35,7 @@ file = "models.npz"
 
 [service]
 store = "news.sqlite"
-budget_ms = 2000
+timeout_ms = 2000
 """
 # for each arm: how likely a click is (in logits) for anyone, more so in the evening, more so on a phone
 TRUTH = np.array([[-2.0, 3.0, 0.0], [-1.0, 0.0, -1.0], [-2.0, 0.0, 3.0]])

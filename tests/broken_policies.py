@@ -5,7 +5,7 @@ COLUMNS = '[schema]\nnumbers = ["age"]\ncategories = ["city"]\nbuckets = 3\n'
 LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 ONNX = '[experts.net]\nkind = "onnx"\nfile = "net.onnx"\n'
 PYTHON = '[experts.rules]\nkind = "python"\nfactory = "policy_file_rules:bank"\n'
-AUTO = '[experts.learners]\nkind = "auto"\nbudget = "small"\n'
+AUTO = '[experts.learners]\nkind = "auto"\nsize = "small"\n'
 BROKEN = [
     ("arms = [", "must be TOML"),
     (LINEAR, "arms must be given; got nothing"),
@@ -32,8 +32,8 @@ BROKEN = [
     ("floors = { art = 0.1 }\n" + TOP + LINEAR, "floors.art is not a key"),
     ("floors = 0.3\ncaps = { tech = 0.2 }\n" + TOP + LINEAR, "floors must not exceed caps"),
     ("guard = 1\n" + TOP + LINEAR, "guard must be true or false; got 1"),
-    ("budget_ms = 50\n" + TOP + LINEAR, "budget_ms must stand beside guard = true"),
-    ("guard = true\nbudget_ms = 0\n" + TOP + LINEAR, "budget_ms must be in [0.001, 1e+09]; got 0"),
+    ("timeout_ms = 50\n" + TOP + LINEAR, "timeout_ms must stand beside guard = true"),
+    ("guard = true\ntimeout_ms = 0\n" + TOP + LINEAR, "timeout_ms must be in [0.001, 1e+09]; got 0"),
     (TOP + "reward = { low = 2, high = 1 }\n" + LINEAR, "reward.low must be below high"),
     (TOP + "reward = { max = 2 }\n" + LINEAR, "reward.max is not a key"),
     (TOP + "schema = 'age'\n" + LINEAR, "schema must be a table [schema]; got 'age'"),
@@ -87,7 +87,7 @@ BROKEN = [
         "policy_file_rules:bank raised TypeError: bank() got an unexpected keyword",
     ),
     (TOP + PYTHON + "args = 3\n", "experts.rules.args must be a table"),
-    (TOP + AUTO.replace("small", "huge"), "experts.learners.budget must be one of small, normal, large; got 'huge'"),
+    (TOP + AUTO.replace("small", "huge"), "experts.learners.size must be one of small, normal, large; got 'huge'"),
     (TOP + AUTO + "rows_per_arm = 1\n", "experts.learners.rows_per_arm must be true or false; got 1"),
     (TOP + AUTO + AUTO.replace("learners", "more"), "experts: names over all banks must be distinct"),
     (TOP + "[policy]\nfactory = 'policy_file_rules:number'\n", "policy.factory must make a policy"),

@@ -142,7 +142,7 @@ DOORS: dict[str, Door] = {
     "epoch greedy": Door(lambda: od.EpochGreedy(FUNCTIONS), "any", FEW),
     "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any", FEW),
     "bounded": Door(lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema", FEW),
-    "auto": Door(lambda: od.auto(ARMS, budget="small"), "names"),
+    "auto": Door(lambda: od.auto(ARMS, size="small"), "names"),
     "auto, schema": Door(lambda: od.auto(ARMS, schema=SCHEMA), "schema"),
     "linucb": Door(lambda: od.LinUCB(n_arms=2, schema=SCHEMA), "schema"),
     "glm ucb": Door(lambda: od.GLMUCB(n_arms=2, schema=SCHEMA), "schema"),
@@ -176,7 +176,7 @@ LINEAR = np.linspace(-0.01, 0.02, 3 * 2 * 3).reshape(3, 2, 3)
 ARRAY_DOORS: dict[str, tuple[Callable[[], Any], bool]] = {  # and whether it takes NaN
     "linear experts": (lambda: weighed(od.LinearExperts(LINEAR, arms=ARMS)), True),
     "functions of arrays": (lambda: weighed(od.FunctionExperts({"f": lambda x: [0.2, 0.3]}, ARMS)), True),
-    "auto": (lambda: od.auto(ARMS, budget="small"), True),
+    "auto": (lambda: od.auto(ARMS, size="small"), True),
     "refitted": (lambda: weighed(od.RefittedExperts(ARMS, {"middle": Middle()}, first=2)), True),
     "models": (lambda: weighed(od.ModelExperts({"s": Sums()}, ARMS)), True),
     "linucb": (lambda: od.LinUCB(3, 2), False),

@@ -140,7 +140,7 @@ def test_a_row_for_each_arm(form: str) -> None:
         lambda: od.LinUCB(schema=SCHEMA),
         lambda: od.LinearThompsonSampling(schema=SCHEMA, directions=64),
         lambda: od.ParticleThompsonSampling(od.LogisticFamily(), schema=SCHEMA, n_particles=64),
-        lambda: od.auto(ARMS, schema=SCHEMA, rows_per_arm=True, budget="small"),
+        lambda: od.auto(ARMS, schema=SCHEMA, rows_per_arm=True, size="small"),
     ):
         check_cell(make, offers, offers, None)
 

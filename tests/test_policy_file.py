@@ -11,7 +11,7 @@ import pytest
 
 import oddsmith as od
 from broken_policies import AUTO, BROKEN, COLUMNS, LINEAR, ONNX, PYTHON, TOP
-from oddsmith.policies.auto import BUDGETS
+from oddsmith.policies.auto import SIZES
 
 ARMS = ("sports", "politics", "tech")
 SCHEMA = od.Schema(numbers=("age",), categories=("city",), buckets=3)
@@ -155,9 +155,9 @@ def test_a_factory_makes_a_whole_policy(folder: Path) -> None:
 
 
 def test_auto(folder: Path) -> None:
-    for budget in BUDGETS:
-        file = read(folder, TOP + COLUMNS + AUTO.replace("small", budget))
-        assert same(file.policy, od.auto(ARMS, schema=SCHEMA, budget=budget, gamma=0.02))
+    for size in SIZES:
+        file = read(folder, TOP + COLUMNS + AUTO.replace("small", size))
+        assert same(file.policy, od.auto(ARMS, schema=SCHEMA, size=size, gamma=0.02))
     rows = read(folder, TOP + "gamma = 0.1\nshare = 0.01\n[experts.a]\nkind = 'auto'\nrows_per_arm = true\n")
     assert same(rows.policy, od.auto(ARMS, gamma=0.1, share=0.01, rows_per_arm=True))
     log: Any = read(folder, TOP + "loss = 'log'\n" + AUTO).policy
@@ -166,7 +166,7 @@ def test_auto(folder: Path) -> None:
 
 def test_all_tables_stand_side_by_side(folder: Path) -> None:
     content = (folder / "net.onnx").read_bytes()
-    text = 'name = "front-page"\nseed = 7\n' + TOP + "guard = true\nbudget_ms = 50\n" + COLUMNS
+    text = 'name = "front-page"\nseed = 7\n' + TOP + "guard = true\ntimeout_ms = 50\n" + COLUMNS
     text += "[reward]\nlow = -5\nhigh = 15\n" + ONNX + LINEAR + PYTHON + AUTO.replace("small", "normal")
     bank = od.stack(
         od.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA),
@@ -178,7 +178,7 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
     file = read(folder, text)
     assert same(file.policy, od.GeneralizedThompsonSampling(od.Guarded(bank, 0.05), gamma=0.02, prior=prior))
     assert (file.name, file.seed, file.reward_scale) == ("front-page", 7, od.RewardScale(-5.0, 15.0))
-    agent = od.Agent(read(folder, text.replace("budget_ms = 50\n", "")).policy, seed=7, arms=file.arms)
+    agent = od.Agent(read(folder, text.replace("timeout_ms = 50\n", "")).policy, seed=7, arms=file.arms)
     for _ in range(5):
         agent.learn(agent.decide(CONTEXT, eligible=["sports", "tech"]), 1.0)
     assert sum(agent.posterior().values()) == pytest.approx(1)

@@ -159,7 +159,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         lambda: od.OnnxExperts({"m": "nowhere.onnx"}, ("x",)),
     ),
     "onnx of rubbish": (BadFile, "must be an ONNX model", lambda: od.OnnxExperts({"m": b"rubbish"}, ("x",))),
-    "budget 0": (InvalidInput, "budget must be in", lambda: od.Guarded(BANK, budget=0)),
+    "timeout_ms 0": (InvalidInput, "timeout_ms must be in", lambda: od.Guarded(BANK, timeout_ms=0)),
     "stack of nothing": (InvalidInput, "at least one bank", od.stack),
     "stack of twins": (InvalidInput, "names over all banks must be distinct", lambda: od.stack(BANK, BANK)),
     "stack of other arms": (

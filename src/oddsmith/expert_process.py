@@ -25,7 +25,7 @@ from oddsmith.policy_experts import Seat, read_bank
 
 __all__ = ["main"]
 
-_SPARE = 1.0  # seconds beyond the budget after which the kernel ends a call that nobody waits for
+_SPARE = 1.0  # seconds beyond the timeout after which the kernel ends a call that nobody waits for
 
 
 def main() -> None:
@@ -41,7 +41,9 @@ def main() -> None:
         return
     while True:
         page, _ = receive(link)
-        signal.setitimer(signal.ITIMER_REAL, order["budget"] + _SPARE)  # SIGALRM ends us, whatever the model does
+        signal.setitimer(
+            signal.ITIMER_REAL, order["timeout_ms"] / 1000 + _SPARE
+        )  # SIGALRM ends us, whatever the model does
         answer, arrays = _answer(bank, page)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(link, answer, arrays)
@@ -54,7 +56,7 @@ def _link() -> socket.socket:
         os.dup2(nothing.fileno(), 0)
     with suppress(OSError):
         os.dup2(2, 1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing a core takes longer than a budget
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing a core takes longer than a call may take
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory, this process goes first
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()

@@ -20,7 +20,7 @@ from oddsmith.errors import NotPortable
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.isolated import Isolated
 
-__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unguarded", "unversioned"]
+__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unversioned"]
 
 
 def fingerprint(policy: object) -> str:
@@ -70,21 +70,6 @@ def describe(value: Any) -> Any:
     elif hasattr(value, "names"):  # experts that are no dataclass: at least who they are, in which order
         described |= {"names": list(value.names), "version": describe(getattr(value, "version", None))}
     return described
-
-
-def unguarded(description: Any) -> Any:
-    """A description from the time when guards were part of it, without them.
-
-    >>> unguarded({"experts": {"class": "oddsmith.experts.guarded:Guarded", "experts": [1], "budget": None}})
-    {'experts': [1]}
-    """
-    if isinstance(description, list):
-        return [unguarded(inner) for inner in description]
-    if not isinstance(description, dict):
-        return description
-    if description.get("class") == "oddsmith.experts.guarded:Guarded":
-        return unguarded(description["experts"])
-    return {name: unguarded(inner) for name, inner in description.items()}
 
 
 def difference(saved: Any, given: Any, path: str = "policy") -> str:

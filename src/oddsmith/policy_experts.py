@@ -21,7 +21,7 @@ from oddsmith.experts.isolated import Isolated
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.auto import BUDGETS, auto
+from oddsmith.policies.auto import SIZES, auto
 
 __all__ = ["Bank", "Seat", "from_factory", "read_bank", "read_flag"]
 
@@ -30,13 +30,13 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 class Seat(NamedTuple):
-    """What experts are made for: the file's folder, arms, schema, how much the world drifts, seconds for an answer."""
+    """What experts are made for: the file's folder, arms, schema, drift of the world, milliseconds for an answer."""
 
     folder: Path
     arms: tuple[str, ...]
     schema: Schema | None
     share: float = 0.0
-    budget: float = 0.05
+    timeout_ms: float = 50.0
 
 
 class Bank(NamedTuple):
@@ -83,8 +83,8 @@ def _python(_: str, keys: Keys, seat: Seat) -> Bank:
 
 
 def _auto(_: str, keys: Keys, seat: Seat) -> Bank:
-    budget, rows_per_arm = keys.text("budget", "normal", choices=BUDGETS), read_flag(keys, "rows_per_arm")
-    made = auto(seat.arms, schema=seat.schema, budget=budget, rows_per_arm=rows_per_arm, share=seat.share)
+    size, rows_per_arm = keys.text("size", "normal", choices=SIZES), read_flag(keys, "rows_per_arm")
+    made = auto(seat.arms, schema=seat.schema, size=size, rows_per_arm=rows_per_arm, share=seat.share)
     return Bank(made.experts, made.prior)
 
 
@@ -94,7 +94,7 @@ def _isolated(name: str, keys: Keys, seat: Seat) -> Bank:
         said = f"{keys.values['kind']}, which runs no code but ours"
         raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {said}")
     table = keys.values | {"isolate": False}
-    bank = Isolated(name, table, seat.arms, seat.schema, seat.folder, seat.budget)
+    bank = Isolated(name, table, seat.arms, seat.schema, seat.folder, seat.timeout_ms)
     return Bank(bank, np.full(len(bank.names), 1 / len(bank.names)))
 
 

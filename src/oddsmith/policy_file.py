@@ -28,7 +28,7 @@ from oddsmith.theory.coefficients import tight_coefficient
 __all__ = ["PolicyFile", "read_gamma", "read_policy"]
 
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
-_WEIGHED = ("experts", "loss", "eta", "gamma", "prior", "share", "discount", "guard", "budget_ms")
+_WEIGHED = ("experts", "loss", "eta", "gamma", "prior", "share", "discount", "guard", "timeout_ms")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +123,12 @@ def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedTh
         bench |= _benched(name, tables.pop(name), seat)
     if not tables:
         raise InvalidInput(f"experts must have a table without joins = true; got {', '.join(waiting)} on the bench")
-    guard, budget = read_flag(keys, "guard"), None
-    if keys.get("budget_ms", None) is not None:
-        budget = keys.number("budget_ms", low=1e-3, high=1e9) / 1000
-        seat = seat._replace(budget=budget)
-    if budget is not None and not guard:
-        raise InvalidInput("budget_ms must stand beside guard = true; got it without")
+    guard, timeout_ms = read_flag(keys, "guard"), None
+    if keys.get("timeout_ms", None) is not None:
+        timeout_ms = keys.number("timeout_ms", low=1e-3, high=1e9)
+        seat = seat._replace(timeout_ms=timeout_ms)
+    if timeout_ms is not None and not guard:
+        raise InvalidInput("timeout_ms must stand beside guard = true; got it without")
     banks = {name: read_bank(name, table, seat) for name, table in tables.items()}
     try:
         parts = [bank.experts for bank in banks.values()]
@@ -148,7 +148,7 @@ def _weighed(keys: Keys, seat: Seat, bench: dict[str, Experts]) -> GeneralizedTh
         share=seat.share,
         discount=keys.get("discount", 1.0),
     )
-    return guarded(policy, budget, arms=seat.arms) if guard else policy
+    return guarded(policy, timeout_ms, arms=seat.arms) if guard else policy
 
 
 def _benched(name: str, table: Keys, seat: Seat) -> dict[str, Experts]:

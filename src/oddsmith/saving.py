@@ -14,7 +14,7 @@ import numpy as np
 
 from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
-from oddsmith.fingerprint import describe, difference, fingerprint, unguarded
+from oddsmith.fingerprint import describe, difference, fingerprint
 
 __all__ = ["pack", "read", "replacing", "unpack", "unpack_part", "write"]
 
@@ -74,9 +74,8 @@ def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
     """State and meta from the bytes that `pack` made for this policy; `name` is what messages call them."""
     arrays, meta = _opened(content, name)
-    saved, given = unguarded(meta["policy"]), describe(policy)
-    if meta["fingerprint"] != fingerprint(policy) and saved != given:
-        raise BadFile(f"{name} was saved with another policy: {difference(saved, given)}")
+    if meta["fingerprint"] != fingerprint(policy):
+        raise BadFile(f"{name} was saved with another policy: {difference(meta['policy'], describe(policy))}")
     return _filled(policy.init(), arrays, "state", name), meta
 
 

@@ -82,14 +82,14 @@ def test_every_state_is_the_fold_by_its_definition(tmp_path: Path, monkeypatch: 
 
 
 def test_learners_are_folded_along(tmp_path: Path) -> None:
-    mine = od.auto(ARMS, budget="small")
+    mine = od.auto(ARMS, size="small")
     service = lived(Served(tmp_path / "s", mine), 80, rosters=False)
     with service.store as store:
-        verdict = verify(store, policy=od.auto(ARMS, budget="small"))
+        verdict = verify(store, policy=od.auto(ARMS, size="small"))
         assert verdict.holds
         assert counts(verdict)["experts"] == (80, 80, {})
         store.erase(service.time - 40)  # the older contexts
-        erased = counts(verify(store, policy=od.auto(ARMS, budget="small")))
+        erased = counts(verify(store, policy=od.auto(ARMS, size="small")))
         assert erased["odds"] == counts(verdict)["odds"]  # needs no contexts
         checked, followed, untested = erased["experts"]
         assert checked == followed < 10

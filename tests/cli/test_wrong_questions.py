@@ -17,10 +17,10 @@ LINES = "[experts.lines]\nkind = 'linear'\nfile = 'lines.npz'\n"
 RULES = "[experts.rules]\nkind = 'python'\nfactory = 'wrong_questions_rules:bank'\n"
 FILES = {
     "gama.toml": "gama = 0.1\n" + NEWS + LINES,
-    "two.toml": "arms = ['sports', 'tech']\n[experts.l]\nkind = 'auto'\nbudget = 'small'\n",
+    "two.toml": "arms = ['sports', 'tech']\n[experts.l]\nkind = 'auto'\nsize = 'small'\n",
     "turned.toml": NEWS.replace("'sports', 'politics'", "'politics', 'sports'") + LINES,
     "raises.toml": NEWS + RULES,
-    "learns.toml": NEWS + "[experts.learners]\nkind = 'auto'\nbudget = 'small'\n",
+    "learns.toml": NEWS + "[experts.learners]\nkind = 'auto'\nsize = 'small'\n",
     "other.toml": "gamma = 0.3\n" + NEWS + LINES,
     "no-toml.toml": "arms = [",
     "liner.toml": NEWS + LINES.replace("'linear'", "'liner'"),

@@ -33,7 +33,7 @@ def policy_file(folder: Path, name: str, service: str = "", reward: str = "") ->
     np.savez(folder / "lines.npz", weights=weights[:4], names=["a", "b", "c", "d"])
     np.savez(folder / "late.npz", weights=weights[4:], names=["late"])
     path = folder / f"{name}.toml"
-    path.write_text(f"arms = {list(ARMS)}\nseed = 5\n{_EXPERTS}{reward}[service]\nbudget_ms = 60000\n{service}")
+    path.write_text(f"arms = {list(ARMS)}\nseed = 5\n{_EXPERTS}{reward}[service]\ntimeout_ms = 60000\n{service}")
     return path
 
 

@@ -66,8 +66,8 @@ BANKS: dict[str, Callable[[], Experts]] = {
     "encoded": lambda: od.Encoded(od.LinearExperts(WEIGHTS), SCHEMA),
     "encoded learner": lambda: od.Encoded(Averages(), SCHEMA),
     "guarded": lambda: od.Guarded(od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c"))),
-    "guarded with budget": lambda: od.Guarded(
-        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"), budget=5.0
+    "guarded with a timeout": lambda: od.Guarded(
+        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"), timeout_ms=5000
     ),
     "stack": lambda: od.stack(
         od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")

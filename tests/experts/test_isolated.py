@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent  # of the module poisons
 FILE = """
 arms = ["a", "b"]
 guard = true
-budget_ms = 20000
+timeout_ms = 20000
 [experts.rules]
 kind = "python"
 factory = "poisons:bank"
@@ -32,9 +32,9 @@ isolate = {isolate}
 CALM = {"do": None, "x": 0.4}
 
 
-def isolated(factory: str = "bank", budget: float = 20.0, **args: Any) -> od.Isolated:
+def isolated(factory: str = "bank", timeout_ms: float = 20_000, **args: Any) -> od.Isolated:
     table = {"kind": "python", "factory": f"poisons:{factory}", "args": args}
-    return od.Isolated("rules", table, ARMS, folder=FOLDER, budget=budget)
+    return od.Isolated("rules", table, ARMS, folder=FOLDER, timeout_ms=timeout_ms)
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +70,10 @@ def fine(context: Any) -> list[float]:
     return [0.2, 0.8]
 
 
-def make(bank: od.Isolated, budget: float | None = None) -> Any:
+def make(bank: od.Isolated, timeout_ms: float | None = None) -> Any:
     """A policy over the isolated bank and a sound expert, under a guard."""
     sound = od.FunctionExperts({"fine": fine}, ARMS)
-    return guarded(od.GeneralizedThompsonSampling(od.stack(bank, sound), gamma=0.1), budget)
+    return guarded(od.GeneralizedThompsonSampling(od.stack(bank, sound), gamma=0.1), timeout_ms)
 
 
 def read(folder: Path, isolate: str) -> Any:
@@ -153,10 +153,10 @@ def test_without_a_guard_the_call_fails_by_name(rules: od.Isolated) -> None:
         rules.predict((), object())
 
 
-@pytest.mark.parametrize("guards", [None, 0.3])
+@pytest.mark.parametrize("guards", [None, 300.0])
 def test_a_late_call_costs_the_process_its_life(guards: float | None) -> None:
-    """With a budget of its own, and with the same one of the guard's."""
-    bank = isolated(budget=0.3)
+    """With a timeout of its own, and with the same one of the guard's."""
+    bank = isolated(timeout_ms=300)
     policy, pid = make(bank, guards), pid_of(bank)
     odds = policy.odds(policy.init(), {"do": "hang", "x": 0.4})
     np.testing.assert_allclose(odds.propensities, [0.05, 0.95])
@@ -234,9 +234,9 @@ def test_closed_is_closed() -> None:
 PARENT = """
 import os, signal, sys, threading
 import oddsmith as od
-folder, what, end, mark, budget = sys.argv[1:]
+folder, what, end, mark, timeout_ms = sys.argv[1:]
 table = {"kind": "python", "factory": "poisons:bank"}
-bank = od.Isolated("rules", table, ("a", "b"), folder=folder, budget=float(budget))
+bank = od.Isolated("rules", table, ("a", "b"), folder=folder, timeout_ms=float(timeout_ms))
 threading.Thread(target=bank.predict, args=((), {"do": what, "x": 0.4, "mark": mark}), daemon=True).start()
 print(bank._child._process._popen.pid, flush=True)
 sys.stdin.readline()
@@ -245,13 +245,13 @@ os.kill(os.getpid(), signal.SIGKILL) if end == "killed" else os._exit(0) if end 
 
 
 @pytest.mark.parametrize(
-    ("what", "end", "budget"),
-    [("hang", "killed", 60), ("hang", "exits", 60), ("calm", "returns", 60), ("hold", "killed", 1)],
+    ("what", "end", "timeout_ms"),
+    [("hang", "killed", 60_000), ("hang", "exits", 60_000), ("calm", "returns", 60_000), ("hold", "killed", 1000)],
 )
-def test_the_process_ends_with_its_parent(what: str, end: str, budget: int, tmp_path: Path) -> None:
-    """Also in the middle of a call, and of one that lets no other thread run: that one ends soon after its budget."""
+def test_the_process_ends_with_its_parent(what: str, end: str, timeout_ms: int, tmp_path: Path) -> None:
+    """Also in the middle of a call, and of one that lets no other thread run: that one ends soon after its time."""
     mark = tmp_path / "asked"
-    command = [sys.executable, "-c", PARENT, str(FOLDER), what, end, str(mark), str(budget)]
+    command = [sys.executable, "-c", PARENT, str(FOLDER), what, end, str(mark), str(timeout_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
@@ -281,7 +281,7 @@ def test_in_a_policy_file(tmp_path: Path, monkeypatch: Any) -> None:
     assert od.fingerprint(policy) == od.fingerprint(home)
     bank = policy.experts.experts
     assert isinstance(bank, od.Isolated)
-    assert bank.budget == 20.0
+    assert bank.timeout_ms == 20_000
     np.testing.assert_array_equal(
         policy.odds(policy.init(), CALM).propensities, home.odds(home.init(), CALM).propensities
     )

@@ -1,4 +1,4 @@
-"""Guards with a budget: late experts are not waited for, rest, and come back; threads are kept and end."""
+"""Guards with a timeout: late experts are not waited for, rest, and come back; threads are kept and end."""
 
 import gc
 import threading
@@ -52,7 +52,7 @@ class Hanging:
 
 def test_a_late_expert_is_not_waited_for() -> None:
     hanging, before = Hanging(), there()
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
+    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
     for _ in range(8):  # had the guard waited, the answer would have come, and it would be no NaN
         predictions = bank.predict(bank.init(), {})
         assert np.isnan(predictions).all(axis=1).tolist() == [False, True]
@@ -65,7 +65,7 @@ def test_a_late_expert_is_not_waited_for() -> None:
 def test_an_expert_that_hangs_under_one_roster_is_not_asked_under_the_next() -> None:
     """A correction folds changes of a roster anew, each time with new guards: they must not hang four calls each."""
     hanging, before = Hanging(), there()
-    first = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
+    first = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
     joined = od.FunctionExperts({"late": hanging}, ARMS)
     for _ in range(6):
         bank = first.with_roster(stack(first.experts, joined), frozenset())
@@ -80,14 +80,14 @@ def test_an_expert_that_hangs_under_one_roster_is_not_asked_under_the_next() -> 
 def test_an_expert_that_is_always_late_rests_and_comes_back() -> None:
     """Late in calls 1-10, asked again in call 128 and, released, in call 256."""
     hanging = Hanging()
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), budget=0.05)
+    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
     for _ in range(128):
         assert np.isnan(bank.predict((), {})).all(axis=1).tolist() == [False, True]
     assert bank.failures() == {"hanging": {"late": 11, "resting": 117}}
     hanging.release.set()
     slow = next(leaf for leaf in bank._leaves if leaf.bank.names == ("hanging",))
     wait_for(lambda: slow.pace.stuck == 0)
-    object.__setattr__(bank, "budget", 30.0)
+    object.__setattr__(bank, "timeout_ms", 30_000.0)
     for _ in range(127):
         assert np.isnan(bank.predict((), {})).all(axis=1).tolist() == [False, True]
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_experts_that_fail_in_time_do_not_rest() -> None:
     def broken(context: Any) -> Any:
         raise ValueError
 
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "broken": broken}, ARMS), budget=30.0)
+    bank = od.Guarded(od.FunctionExperts({"fine": fine, "broken": broken}, ARMS), timeout_ms=30000)
     for _ in range(20):
         bank.predict((), {})
     assert bank.failures() == {"broken": {"raised": 20}}
@@ -113,7 +113,7 @@ def test_many_callers_at_once_are_not_late() -> None:
         together.wait(30)
         return [0.5, 0.1]
 
-    bank = od.Guarded(od.FunctionExperts({"meet": meet}, ARMS), budget=60.0)
+    bank = od.Guarded(od.FunctionExperts({"meet": meet}, ARMS), timeout_ms=60000)
     callers = [threading.Thread(target=bank.predict, args=((), {})) for _ in range(8)]
     for caller in callers:
         caller.start()
@@ -124,7 +124,7 @@ def test_many_callers_at_once_are_not_late() -> None:
 
 def test_threads_are_kept_and_end_with_the_guard() -> None:
     before = there()
-    bank = od.Guarded(od.FunctionExperts({str(i): fine for i in range(3)}, ARMS), budget=30.0)
+    bank = od.Guarded(od.FunctionExperts({str(i): fine for i in range(3)}, ARMS), timeout_ms=30000)
     for _ in range(500):
         bank.predict((), {})
     assert 3 <= threads(before) < 50
@@ -162,7 +162,7 @@ class Learning(Where):
 
 @pytest.mark.parametrize(("bank", "inline"), [(Where(), False), (Learning(), True)], ids=["fixed", "learning"])
 def test_a_bank_that_learns_is_asked_by_the_caller(bank: Where, inline: bool) -> None:
-    od.Guarded(bank, budget=30.0).predict((), {})
+    od.Guarded(bank, timeout_ms=30000).predict((), {})
     assert (bank.thread is threading.current_thread()) == inline
 
 
@@ -180,7 +180,7 @@ def test_our_own_arithmetic_needs_no_thread() -> None:
     ):
         assert bank.own is own
     before = there()
-    np.testing.assert_array_equal(od.Guarded(linear, budget=1e-9).predict((), np.zeros(1)), np.full((2, 2), 0.5))
+    np.testing.assert_array_equal(od.Guarded(linear, timeout_ms=1e-06).predict((), np.zeros(1)), np.full((2, 2), 0.5))
     assert threads(before) == 0
 
 
@@ -189,7 +189,7 @@ def test_what_guards_inside_count_is_counted() -> None:
         raise ValueError("no")
 
     inner = od.Guarded(od.FunctionExperts({"broken": broken}, ARMS))
-    outer = od.Guarded(od.stack(od.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), budget=0.05)
+    outer = od.Guarded(od.stack(od.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), timeout_ms=50)
     outer.predict(outer.init(), {})
     assert outer.failures() == {"broken": {"raised": 1}, "late": {"late": 1}}
     assert outer.reasons()["broken"] == "expert 'broken' raised ValueError: no"

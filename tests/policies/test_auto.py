@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 import oddsmith as od
 from oddsmith.experts import Fourier, LearningExperts, Logistic, Products, Ridge
-from oddsmith.policies.auto import BUDGETS, with_arms
+from oddsmith.policies.auto import SIZES, with_arms
 from oddsmith.worlds import dataset
 
 
@@ -61,7 +61,7 @@ def test_contexts_of_every_kind() -> None:
     rows = [{"age": 30.0, "city": "Rome"}, {"age": None, "city": "Oslo"}, {"city": 7, "extra": "?"}, {}]
     frame = pd.DataFrame({"age": [1.0, np.nan, 3.0], "city": ["Rome", "Lima", None]})
     schema = od.Schema.of(frame)
-    for policy, kinds in ((od.auto(["a", "b"]), 4), (od.auto(["a", "b"], schema=schema, budget="small"), 2)):
+    for policy, kinds in ((od.auto(["a", "b"]), 4), (od.auto(["a", "b"], schema=schema, size="small"), 2)):
         agent = od.Agent(policy, seed=1)
         for t in range(30):
             agent.learn(agent.decide(rows[t % kinds]), t % 2)
@@ -113,7 +113,7 @@ def nasty(rng: np.random.Generator) -> Any:
 def test_ten_thousand_dirty_contexts(schema: od.Schema | None) -> None:
     """Never odds that are not numbers: either they are, or there is one clear error and nothing has changed."""
     rng = np.random.default_rng(0 if schema is None else 1)
-    policy = od.auto(["a", "b", "c"], budget="small", schema=schema)
+    policy = od.auto(["a", "b", "c"], size="small", schema=schema)
     state = policy.init()
     answered, sentences = 0, []
     for t in range(5_000):
@@ -169,7 +169,7 @@ def test_a_short_memory_where_the_world_turns() -> None:
 
 def test_wrong_settings() -> None:
     for wrong, message in (
-        ({"budget": "huge"}, "budget must be one of small, normal, large"),
+        ({"size": "huge"}, "size must be one of small, normal, large"),
         ({"schema": {"age": "number"}}, "schema must be a Schema"),
         ({"gamma": 2.0}, "gamma must be"),
     ):
@@ -178,14 +178,14 @@ def test_wrong_settings() -> None:
             od.auto(["a"], **settings)
     with pytest.raises(od.InvalidInput, match="arms must be"):
         od.auto("ab")
-    assert set(BUDGETS) == {"small", "normal", "large"}
+    assert set(SIZES) == {"small", "normal", "large"}
 
 
 def test_experts_have_names_that_people_can_read() -> None:
     arms = ("a", "b")
     assert od.auto(arms).experts.names == ("linear + curves", "trees", "blend")
-    assert od.auto(arms, budget="small").experts.names == ("linear + curves",)
-    assert od.auto(arms, budget="large", share=1e-4).experts.names == (
+    assert od.auto(arms, size="small").experts.names == ("linear + curves",)
+    assert od.auto(arms, size="large", share=1e-4).experts.names == (
         "linear + curves",
         "64 trees",
         "trees, last 256 rows",

@@ -83,7 +83,7 @@ POLICIES: dict[str, Entry] = {
     "probit, shared": Entry(
         lambda: od.ProbitThompsonSampling(DIM, noise=1.0, ridge=1.0, directions=64), rows, ordered=True
     ),
-    "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], budget="small", gamma=0.005), vector, ordered=True),
+    "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], size="small", gamma=0.005), vector, ordered=True),
     "particles": Entry(
         lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32, eta=0.5, gamma=0.01),
         rows,

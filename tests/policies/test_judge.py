@@ -48,7 +48,7 @@ def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: 
 
 
 def test_learners_are_judged_by_what_they_said() -> None:
-    policy = od.auto(["x", "y", "z"], budget="small")
+    policy = od.auto(["x", "y", "z"], size="small")
     alone: Any = judge(policy)
     assert not alone.moves
     state, learnt = policy.init(), alone.init()

@@ -114,5 +114,5 @@ FOLDS: dict[str, Callable[[Trace], None]] = {
     "roster, order matters": fold(lambda: roster(share=0.02), VECTORS, ROSTER, bench=BENCH),
     "roster, feel-good": fold(lambda: roster(optimism=0.2), VECTORS, ROSTER, bench=BENCH),
     "roster, bounded": fold(lambda: od.Bounded(roster(), floors=0.05, caps=0.9), VECTORS, ROSTER, bench=BENCH),
-    "learners": fold(lambda: od.auto(ARMS, budget="small", **AUTO), people(20), LOG[:5]),
+    "learners": fold(lambda: od.auto(ARMS, size="small", **AUTO), people(20), LOG[:5]),
 }

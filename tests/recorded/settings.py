@@ -64,12 +64,12 @@ def given(make: Callable[[], Any]) -> Callable[[Trace], None]:
     return run
 
 
-def auto(budget: str, contexts: Callable[[int], list[Any]], **settings: Any) -> Callable[[Trace], None]:
+def auto(size: str, contexts: Callable[[int], list[Any]], **settings: Any) -> Callable[[Trace], None]:
     """A run of `auto` over three named arms."""
 
     def run(trace: Trace) -> None:
         usual: dict[str, Any] = {"schema": None, "gamma": 0.005, "share": 0.0, "rows_per_arm": False}
-        policy = od.auto(ARMS, budget=budget, **usual | settings)
+        policy = od.auto(ARMS, size=size, **usual | settings)
         play(trace, policy, contexts(14), masks=(None, None, np.array([True, True, False])))
 
     return run

@@ -35,7 +35,7 @@ EXPERTS = ("a", "b", "c", "d")
 WEIGHTS = np.random.default_rng(8).normal(size=(4, 3, 2))
 CONTEXT = [0.3, -0.7]
 
-_PATIENT = "budget_ms = 60000\n"  # a busy machine puts no expert to sleep
+_PATIENT = "timeout_ms = 60000\n"  # a busy machine puts no expert to sleep
 _LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 
 

@@ -14,7 +14,7 @@ from oddsmith.storage import SQLiteReader
 from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
 
-LEARNERS = '[experts.learners]\nkind = "auto"\nbudget = "small"\n'
+LEARNERS = '[experts.learners]\nkind = "auto"\nsize = "small"\n'
 COUNTER = """
 import threading
 import numpy as np

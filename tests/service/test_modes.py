@@ -241,7 +241,7 @@ def test_experts_join_and_retire_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_learners_are_served(tmp_path: Path) -> None:
-    auto = '[schema]\nnumbers = ["age"]\ncategories = ["city"]\n[experts.learners]\nkind = "auto"\nbudget = "small"\n'
+    auto = '[schema]\nnumbers = ["age"]\ncategories = ["city"]\n[experts.learners]\nkind = "auto"\nsize = "small"\n'
     file = place(tmp_path, top="", experts=auto)
     with here(file) as served:
         for i in range(25):

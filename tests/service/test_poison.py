@@ -55,10 +55,10 @@ def served(folder: Path, module: str, isolate: str = "") -> Path:
     """An experiment of one honest expert and one that is not; a busy machine makes nobody else late."""
     (folder / f"poisonous_{module}.py").write_text(FACTORY)
     tables = TABLES.replace("MODULE", module).replace("ISOLATE", isolate)
-    top = "guard = true\nbudget_ms = 60000\n" if isolate else ""  # which is also the time of a process of its own
+    top = "guard = true\ntimeout_ms = 60000\n" if isolate else ""  # which is also the time of a process of its own
     path = place(folder, experts=tables, top=top)
     if module == "late":
-        path.write_text(path.read_text().replace("budget_ms = 60000", "budget_ms = 1500"))
+        path.write_text(path.read_text().replace("timeout_ms = 60000", "timeout_ms = 1500"))
     return path
 
 

@@ -101,7 +101,7 @@ def _asleep(chart: Chart) -> Symptom:
     if share <= 0.2:
         return Symptom("ok", f"no expert slept in more than {share:.0%} of the last {len(known):,} decisions")
     what = f"expert {worst!r} slept in {share:.0%} of the last {len(known):,} decisions"
-    advice = "See /v1/stats for what it raises, and whether budget_ms is too short for it; or retire it."
+    advice = "See /v1/stats for what it raises, and whether timeout_ms is too short for it; or retire it."
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
 

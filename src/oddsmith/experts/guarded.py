@@ -45,7 +45,7 @@ class Guarded(Wrapper):
       * "shape": not one number for each arm;
       * "values": no real numbers, or outside `within` (`losses.domain`: what the loss can score), or votes that are no
         odds over the eligible arms. NaN is no failure: an expert may have no opinion;
-      * "late": took longer than `budget` seconds. Without a budget nothing is timed and no thread is started;
+      * "late": took longer than `timeout_ms` milliseconds. Without it nothing is timed and no thread is started;
       * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again;
       * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
@@ -66,7 +66,7 @@ class Guarded(Wrapper):
     """
 
     experts: Experts
-    budget: float | None = None
+    timeout_ms: float | None = None
     within: tuple[float, float] = (-1e6, 1e6)
     arms: Sequence[str] | None = None
     retired: frozenset[str] = frozenset()
@@ -79,8 +79,8 @@ class Guarded(Wrapper):
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
-        if self.budget is not None:
-            number("budget", self.budget, low=0, high=np.inf, open_low=True)
+        if self.timeout_ms is not None:
+            number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
         low, high = self.within
         if not -np.inf < low < high < np.inf:
             raise InvalidInput(f"within must be finite numbers low < high; got {self.within!r}")
@@ -100,8 +100,8 @@ class Guarded(Wrapper):
 
     @property
     def inline(self) -> bool:
-        """Whether every expert is asked in the calling thread: then no call waits for a budget."""
-        return self.budget is None or all(leaf.inline for leaf in self._leaves)
+        """Whether every expert is asked in the calling thread: then no call is timed."""
+        return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
     def objection(self, state: State, context: Context, eligible: Bools | None = None) -> InvalidInput | None:
         """Why no expert can read this context, if all of them say so; None where somebody fails in another way.
@@ -171,12 +171,12 @@ class Guarded(Wrapper):
         return outcome if self.within[0] <= low <= high <= self.within[1] else None
 
     def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, Outcome]]:
-        """What each leaf says, or how it failed; side by side and within the budget, if there is one."""
+        """What each leaf says, or how it failed; side by side and within `timeout_ms`, if there is one."""
         began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
         outcomes: dict[int, Outcome] = {}
         put = partial(ask, state=state, context=context, eligible=eligible)
         asked = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
-        timed = {i: leaf for i, leaf in asked.items() if self.budget is not None and not leaf.inline}
+        timed = {i: leaf for i, leaf in asked.items() if self.timeout_ms is not None and not leaf.inline}
         everyone = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
             if leaf.pace.late >= _PATIENCE and not everyone:
@@ -191,9 +191,9 @@ class Guarded(Wrapper):
         for i, leaf in enumerate(self._leaves):
             if i not in timed:
                 outcomes[i] = put(leaf) if i in asked else _RETIRED
-        while calls and self.budget is not None:
+        while calls and self.timeout_ms is not None:
             try:
-                i, outcomes[i] = ended.get(timeout=max(0.0, began + self.budget - time.monotonic()))
+                i, outcomes[i] = ended.get(timeout=max(0.0, began + self.timeout_ms / 1000 - time.monotonic()))
             except Empty:
                 break
             del calls[i]
@@ -218,7 +218,7 @@ class Guarded(Wrapper):
             call.given_up = True
             leaf.pace.stuck += not call.ended
             leaf.pace.late += 1
-        return Failure("late", f"was not done after {self.budget:g} seconds")
+        return Failure("late", f"was not done after {self.timeout_ms:g} ms")
 
     def _valued(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
         """The advice, with experts asleep that gave what cannot be scored or drawn from."""

@@ -39,10 +39,15 @@ class Isolated(Experts):
 
     A segmentation fault, `os._exit` or too much memory ends the child, not us: the call is ExpertFailed "died", and
     the child is started again in the background, sooner or later as it fails less or more often; until then calls are
-    "starting". A call that takes longer than `budget` seconds is "late", and the child is killed. Under `Guarded` all
+    "starting". A call that takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded` all
     of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
+<<<<<<< HEAD
     from several threads wait for each other, within the budget. The child ends when this process does, however it
     ends. Contexts go over as JSON (`oddsmith.exact_json`), predictions come back as float64.
+=======
+    from several threads wait for each other, within that time. The child ends when this process does, however it
+    ends. Contexts go over as JSON (`oddsmith.encoding`), predictions come back as float64.
+>>>>>>> 54628ce (Auto has a size, guards a timeout in milliseconds; guards of older files are no longer read)
 
     `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To a fingerprint, this is the bank
     inside; a child that comes back with another one (its files have changed) is not let in.
@@ -53,18 +58,18 @@ class Isolated(Experts):
     arms: Sequence[str]
     schema: Schema | None = None
     folder: Path | str = "."
-    budget: float = 0.05
+    timeout_ms: float = 50.0
     names: Sequence[str] = field(init=False)
     _child: "_Child" = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
 
     def __post_init__(self) -> None:
-        number("budget", self.budget, low=0, high=np.inf, open_low=True)
+        number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "arms", check_names("arms", self.arms))
         schema = None if self.schema is None else asdict(self.schema)
         seat = {"arms": self.arms, "schema": schema, "folder": str(Path(self.folder).resolve())}
         try:
-            order = json.dumps({"name": self.name, "table": dict(self.table), "budget": self.budget, **seat})
+            order = json.dumps({"name": self.name, "table": dict(self.table), "timeout_ms": self.timeout_ms, **seat})
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"table must be JSON where experts are isolated; {error}") from error
         child = _Child(json.loads(order))
@@ -86,7 +91,7 @@ class Isolated(Experts):
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         page = {"context": encode(context), "eligible": None if eligible is None else eligible.tolist()}
-        answer, arrays = self._child.ask(page, self.budget)
+        answer, arrays = self._child.ask(page, self.timeout_ms)
         if "kind" in answer:
             raise ExpertFailed(f"{answer['reason']}", kind=answer["kind"])
         for name, kind, reason in answer["failed"]:
@@ -104,11 +109,11 @@ class _Child:
         self._process: _Process | None = _Process(order)
         self.about = self._process.about
 
-    def ask(self, page: dict[str, Any], budget: float) -> _Heard:
+    def ask(self, page: dict[str, Any], timeout_ms: float) -> _Heard:
         """The answer to one frame, or ExpertFailed."""
-        deadline = time.monotonic() + budget
-        if not self._lock.acquire(timeout=budget):
-            raise ExpertFailed(f"its process was busy with other calls for {budget:g} seconds", kind="late")
+        deadline = time.monotonic() + timeout_ms / 1000
+        if not self._lock.acquire(timeout=timeout_ms / 1000):
+            raise ExpertFailed(f"its process was busy with other calls for {timeout_ms:g} ms", kind="late")
         try:
             if self._closed.is_set():
                 raise ExpertFailed("its process is closed", kind="died")

@@ -30,9 +30,9 @@ class Record:
     """How often each expert failed, by kind, and why the last time; safe from several threads.
 
     >>> record = Record()
-    >>> record.add(["net"], Failure("late", "was not done after 0.05 seconds"))
+    >>> record.add(["net"], Failure("late", "was not done after 50 ms"))
     >>> Record.failures([record]), Record.reasons([record])
-    ({'net': {'late': 1}}, {'net': 'was not done after 0.05 seconds'})
+    ({'net': {'late': 1}}, {'net': 'was not done after 50 ms'})
     """
 
     def __init__(self) -> None:

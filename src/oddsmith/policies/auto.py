@@ -15,27 +15,27 @@ from oddsmith.losses import square_loss
 from oddsmith.policies.base import ExpertState
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 
-__all__ = ["BUDGETS", "auto", "with_arms"]
+__all__ = ["SIZES", "auto", "with_arms"]
 
 
 def _curved(n: int) -> Ridge:
     return Ridge(Joined((Plain(), Fourier(n))))
 
 
-BUDGETS: dict[str, tuple[Learner, ...]] = {
+SIZES: dict[str, tuple[Learner, ...]] = {
     "small": (_curved(64),),
     "normal": (_curved(128), Forest(16)),
     "large": (_curved(256), Forest(64)),
 }
 _RECENT = Forest(16, window=256)
-_PRIOR = {1: (1.0,), 2: (0.5, 0.05, 0.45)}  # over a budget's learners and their blend
+_PRIOR = {1: (1.0,), 2: (0.5, 0.05, 0.45)}  # over a size's learners and their blend
 
 
 def auto(
     arms: Sequence[str],
     *,
     schema: Schema | None = None,
-    budget: str = "normal",
+    size: str = "normal",
     gamma: float = 0.005,
     share: float = 0.0,
     rows_per_arm: bool = False,
@@ -55,12 +55,12 @@ def auto(
     array([0.5, 0.5])
     """
     names = check_names("arms", arms)
-    if not isinstance(budget, str) or budget not in BUDGETS:
-        raise InvalidInput(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}")
+    if not isinstance(size, str) or size not in SIZES:
+        raise InvalidInput(f"size must be one of {', '.join(SIZES)}; got {size!r}")
     if schema is not None and not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
     number("gamma", gamma, low=0, high=1)
-    learners = BUDGETS[budget]
+    learners = SIZES[size]
     blend, prior = len(learners) if len(learners) > 1 else 0, np.array(_PRIOR[len(learners)])
     if share:
         learners, prior = (*learners, _RECENT), np.insert(0.99 * prior, len(learners), 0.01)

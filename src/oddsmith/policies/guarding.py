@@ -13,7 +13,7 @@ __all__ = ["guarded"]
 _Any = TypeVar("_Any", bound=Policy)
 
 
-def guarded(policy: _Any, budget: float | None = None, *, arms: Sequence[str] | None = None) -> _Any:
+def guarded(policy: _Any, timeout_ms: float | None = None, *, arms: Sequence[str] | None = None) -> _Any:
     """`policy` with its experts in `Guarded`, if it has experts that are not yet; states and fingerprint are the same.
 
     Predictions must be what the policy's loss can score (`losses.domain`).
@@ -26,9 +26,9 @@ def guarded(policy: _Any, budget: float | None = None, *, arms: Sequence[str] | 
     """
     part: dict[str, Any] = {}
     if hasattr(policy, "policy"):
-        part = {"policy": guarded(policy.policy, budget, arms=arms)}
+        part = {"policy": guarded(policy.policy, timeout_ms, arms=arms)}
     elif hasattr(policy, "experts") and not isinstance(policy.experts, Guarded):
-        part = {"experts": Guarded(policy.experts, budget, domain(getattr(policy, "loss", square_loss)), arms)}
+        part = {"experts": Guarded(policy.experts, timeout_ms, domain(getattr(policy, "loss", square_loss)), arms)}
     if not part or not is_dataclass(policy):
         return policy
     made: _Any = replace(policy, **part)

@@ -91,12 +91,12 @@ def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
 
 
 def _opened(file: PolicyFile, settings: Settings) -> Opened:
-    policy = guarded(file.policy, settings.budget, arms=file.arms)
+    policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
     try:
         fingerprint(policy)
     except NotPortable as error:
         raise NotPortable(f"{file.path}: {error}") from error
-    compiled = kernels.compiled()  # numba takes seconds to import: not out of the budget of the first decision
+    compiled = kernels.compiled()  # numba takes seconds to import: not within the timeout of the first decision
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about = {
         "experiment": file.name,

@@ -33,7 +33,7 @@ class Settings:
     shadow: bool = False
     erase_after_days: float | None = None
     snapshot_every: int = 10_000
-    budget: float = 0.05
+    timeout_ms: float = 50.0
     start: Path | None = None
 
     @property
@@ -75,7 +75,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
         read_flag(keys, "shadow"),
         _optional(keys, "erase_after_days", 0.0, 1e6),
         keys.whole("snapshot_every", 10_000),
-        keys.number("budget_ms", 50.0, low=1e-3, high=1e9) / 1000,
+        keys.number("timeout_ms", 50.0, low=1e-3, high=1e9),
         folder / start if start else None,
     )
     keys.close()
