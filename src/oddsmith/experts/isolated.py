@@ -41,13 +41,8 @@ class Isolated(Experts):
     the child is started again in the background, sooner or later as it fails less or more often; until then calls are
     "starting". A call that takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded` all
     of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
-<<<<<<< HEAD
-    from several threads wait for each other, within the budget. The child ends when this process does, however it
-    ends. Contexts go over as JSON (`oddsmith.exact_json`), predictions come back as float64.
-=======
     from several threads wait for each other, within that time. The child ends when this process does, however it
-    ends. Contexts go over as JSON (`oddsmith.encoding`), predictions come back as float64.
->>>>>>> 54628ce (Auto has a size, guards a timeout in milliseconds; guards of older files are no longer read)
+    ends. Contexts go over as JSON (`oddsmith.exact_json`), predictions come back as float64.
 
     `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To a fingerprint, this is the bank
     inside; a child that comes back with another one (its files have changed) is not let in.
