@@ -52,6 +52,7 @@ from oddsmith.experts import (
     grid_cover,
     stack,
 )
+from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
 from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, write_log
 from oddsmith.losses import log_loss, scaled, square_loss
@@ -92,7 +93,6 @@ from oddsmith.policies import (
     uniform,
     with_arms,
 )
-from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import oddsmith as od
-from oddsmith.policy_file import read_policy
+from oddsmith.files import read_policy
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiment, open_experiments

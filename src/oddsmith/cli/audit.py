@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.cli.words import Refused, as_json, check_file_place
-from oddsmith.policy_file import read_policy
+from oddsmith.files import read_policy
 
 __all__ = ["add_commands"]
 

@@ -11,8 +11,8 @@ from oddsmith.arrays import Array
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.files import PolicyFile, read_policy
 from oddsmith.logs.table import Log
-from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.spelling import hint
 
 __all__ = ["add_commands"]

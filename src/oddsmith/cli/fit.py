@@ -7,8 +7,8 @@ from typing import Any
 from oddsmith import saving
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, counted, reader
 from oddsmith.errors import InvalidInput
+from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import unversioned
-from oddsmith.policy_file import PolicyFile, read_policy
 
 __all__ = ["add_commands"]
 

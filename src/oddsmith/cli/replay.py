@@ -10,8 +10,8 @@ import numpy as np
 
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
 from oddsmith.errors import InvalidInput
+from oddsmith.files import read_policy
 from oddsmith.logs.table import Log
-from oddsmith.policy_file import read_policy
 from oddsmith.reports.answer import Span, chart, compared
 
 __all__ = ["add_commands"]

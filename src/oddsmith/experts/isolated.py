@@ -27,7 +27,7 @@ from oddsmith.experts.schema import Schema
 
 __all__ = ["Isolated"]
 
-_PROGRAM = "oddsmith.expert_process"
+_PROGRAM = "oddsmith.files.expert_process"
 _START = 120.0  # seconds in which a process must have loaded its models
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0  # seconds before a process that never answered is started again
 _Heard = tuple[dict[str, Any], list[Array]]

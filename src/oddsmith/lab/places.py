@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.config import Keys
 from oddsmith.errors import InvalidInput, MissingExtra, TooLarge
 from oddsmith.experts.base import Experts
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
+from oddsmith.files.keys import Keys
 from oddsmith.worlds.adversarial import AdaptiveAdversary
 from oddsmith.worlds.base import World
 from oddsmith.worlds.datasets import dataset

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.config import Keys
 from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
+from oddsmith.files.keys import Keys
+from oddsmith.files.policy_file import read_gamma
 from oddsmith.losses import LOSSES
 from oddsmith.policies import recipes
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
@@ -18,7 +19,6 @@ from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.ucb1 import UCB1
-from oddsmith.policy_file import read_gamma
 
 __all__ = ["KINDS", "Seat", "player"]
 

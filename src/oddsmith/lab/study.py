@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.config import Keys, read_toml
 from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
+from oddsmith.files.keys import Keys, read_toml
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.places import Place, place

@@ -10,10 +10,10 @@ from oddsmith import kernels
 from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, InvalidInput, NotPortable
 from oddsmith.experts.base import Experts
+from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.guarding import guarded
 from oddsmith.policies.judge import written
-from oddsmith.policy_file import PolicyFile, read_policy
 from oddsmith.rewards import RewardScale
 from oddsmith.saving import read
 from oddsmith.service.settings import Settings, read_settings

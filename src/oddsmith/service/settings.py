@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oddsmith.config import Keys
 from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.policy_experts import read_flag
-from oddsmith.policy_file import PolicyFile
+from oddsmith.files import PolicyFile
+from oddsmith.files.experts import read_flag
+from oddsmith.files.keys import Keys
 from oddsmith.storage.base import Rule
 
 __all__ = ["Settings", "read_settings"]

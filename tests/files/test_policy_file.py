@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from broken_policies import AUTO, BROKEN, COLUMNS, LINEAR, ONNX, PYTHON, TOP
+from files.broken_policies import AUTO, BROKEN, COLUMNS, LINEAR, ONNX, PYTHON, TOP
 from oddsmith.policies.auto import SIZES
 
 ARMS = ("sports", "politics", "tech")

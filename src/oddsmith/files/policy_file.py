@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, simplex
-from oddsmith.config import Keys, read_toml
 from oddsmith.decision import Policy, check_policy
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.schema import Schema
 from oddsmith.experts.stack import stack
+from oddsmith.files.experts import Bank, Seat, from_factory, read_bank, read_flag
+from oddsmith.files.keys import Keys, read_toml
 from oddsmith.losses import LOSSES
 from oddsmith.policies.auto import auto
 from oddsmith.policies.bounded import Bounded
@@ -21,7 +22,6 @@ from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.guarding import guarded
 from oddsmith.policies.projection import project
 from oddsmith.policies.schedules import PowerSchedule
-from oddsmith.policy_experts import Bank, Seat, from_factory, read_bank, read_flag
 from oddsmith.rewards import RewardScale
 from oddsmith.theory.coefficients import tight_coefficient
 

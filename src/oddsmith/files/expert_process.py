@@ -1,4 +1,4 @@
-"""The process of `Isolated` experts: `python -m oddsmith.expert_process`, with a socket as its standard input."""
+"""The process of `Isolated` experts: `python -m oddsmith.files.expert_process`, with a socket as its standard input."""
 
 import os
 import resource
@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.config import Keys
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.exact_json import decode
 from oddsmith.experts.frames import LARGEST, receive, send
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Failure, Leaf, ask
 from oddsmith.experts.schema import Schema
+from oddsmith.files.experts import Seat, read_bank
+from oddsmith.files.keys import Keys
 from oddsmith.fingerprint import describe, opaque, unversioned
-from oddsmith.policy_experts import Seat, read_bank
 
 __all__ = ["main"]
 

@@ -12,7 +12,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from oddsmith.arrays import Array, finite
-from oddsmith.config import Keys
 from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, check_bank, check_names
 from oddsmith.experts.clipped import Clipped
@@ -21,6 +20,7 @@ from oddsmith.experts.isolated import Isolated
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.experts.schema import Schema
+from oddsmith.files.keys import Keys
 from oddsmith.policies.auto import SIZES, auto
 
 __all__ = ["Bank", "Seat", "from_factory", "read_bank", "read_flag"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.config import Keys, read_toml
+from oddsmith.files.keys import Keys, read_toml
 
 
 @pytest.mark.parametrize(
