@@ -86,12 +86,12 @@ def log_of(played: Played, i: int) -> Log:
 def terms_of(world: World, one: Log, contexts: Any) -> dict[str, Terms]:
     """The terms of all estimators, and of two differences, by name."""
     target, other, model = world.target[contexts], world.other[contexts], world.model[contexts]
-    made = {"ips": ips(one, target), "dr": dr(one, target, model), "logged": logged(one)}
+    made = {"ips": ips(one, target), "dr": dr(one, target, model, beforehand=True), "logged": logged(one)}
     made["clipped_ips"] = clipped_ips(one, target, THRESHOLD)
     if (weights := made["ips"].weights) is not None and weights.any():
         made["snips"] = snips(one, target)
     made["ips - logged"] = made["ips"].minus(made["logged"])
-    made["dr - dr"] = made["dr"].minus(dr(one, other, model))
+    made["dr - dr"] = made["dr"].minus(dr(one, other, model, beforehand=True))
     return made
 
 

@@ -20,6 +20,7 @@ class Column(NamedTuple):
     """An estimator in all logs: terms (logs, T), the ends of their range (logs,), and what two rules refuse (logs,).
 
     `many` are the rules of beta, normal and bootstrap intervals, `any_tail` those of Bernstein and anytime ones.
+    `outer` are columns whose means are at most and at least the value, whatever was not drawn, for drawn odds alone.
     """
 
     values: Any
@@ -27,6 +28,7 @@ class Column(NamedTuple):
     high: Any
     many: Any
     any_tail: Any
+    outer: "tuple[Column, ...]" = ()
 
     def interval(self, kind: str, level: float, span: tuple[float, float], bottom: float) -> Any:
         """The intervals (logs, 2), NaN where refused; `plain` is mean ± z sd/√T, which is not offered."""
@@ -41,7 +43,11 @@ class Column(NamedTuple):
             ends, refused = np.stack([mean - reach, mean + reach], axis=1), self.many
         else:
             make = beta_interval if kind == "beta" else normal_interval
-            ends, refused = np.stack(make(self.values, (self.low, self.high), level), axis=1), self.many
+            parts = [make(one.values, (one.low, one.high), level) for one in (self, *self.outer)]
+            low, high = parts[0]
+            if self.outer:
+                low, high = np.minimum(low, parts[1][0]), np.maximum(high, parts[2][1])
+            ends, refused = np.stack([low, high], axis=1), self.many
         return np.where(refused[:, None], np.nan, np.clip(ends, bottom, 1.0))
 
 
@@ -83,21 +89,18 @@ class Played(NamedTuple):
         sure = self.world.logger >= 1 - 1e-12 if self.world.drawn else self.world.logger == 0
         lost = np.where(sure, 0.0, target) if self.world.drawn else np.where(sure, target, 0.0)
         missing = self.by_context((lost * (sure.any(axis=1, keepdims=True) if self.world.drawn else 1)).sum(axis=1))
-        mean, unseen = w.mean(axis=1), np.zeros(len(w))
+        mean = w.mean(axis=1)
         if self.world.drawn:
             ess, share, spread = w.sum(axis=1) ** 2 / (w**2).sum(axis=1), w.max(axis=1) / w.sum(axis=1), w.std(axis=1)
-            drawn = (self.arms[..., None] == np.arange(target.shape[1])).any(axis=1)
-            unseen = np.array([target[c][:, ~d].sum(axis=1).mean() for c, d in zip(self.contexts, drawn, strict=True)])
         else:
             squares = np.maximum(self.by_context((target * ratios).sum(axis=1)), 1e-300)
             ess, share = n / squares, self.heaviest(ratios) / n
             spread = np.sqrt(np.maximum(0.0, squares - (1 - missing) ** 2))
         off = np.abs(mean - (1 - missing))
         overlap = missing > MISSING
-        undrawn = (unseen > MISSING) & (mean < 1 - missing - unseen / 2)
         weight = (off > OFF) | (off > np.maximum(ERRORS * spread / np.sqrt(n), 1e-6))
         inflated = log_wealth(w, np.ones(len(w)), looks=1)[:, -1] >= log(EVIDENCE)
-        return overlap | undrawn | (ess < ESS) | (share > SHARE) | weight, overlap | inflated
+        return overlap | (ess < ESS) | (share > SHARE) | weight, overlap | inflated
 
 
 def columns(played: Played) -> dict[str, Column]:
@@ -121,13 +124,33 @@ def columns(played: Played) -> dict[str, Column]:
     both = rules[0] | rest[0], rules[1] | rest[1]
     lines["dr - dr"] = (apart, apart + ratios - others, both)
     found = {name: _column(played, *line) for name, line in lines.items()}
+    outer: dict[str, tuple[Column, ...]] = {}
+    if world.drawn:
+        own, apart = _outer(played, ratios, world.target), _outer(played, ratios - others, world.target - world.other)
+        outer = {"ips": own, "dr": own, "snips": own, "dr - dr": apart}
+        outer["ips - logged"] = _beside_logger(played, ratios)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, value = w.mean(axis=1), (w * r).sum(axis=1) / w.sum(axis=1)
         most = played.heaviest(ratios)
         values = value[:, None] + w * (r - value[:, None]) / mean[:, None]
         ends = value - most * value / mean, value + most * (1 - value) / mean
     found["snips"] = Column(values, *_reached(values, *ends), *rules)
-    return found
+    return {name: column._replace(outer=outer.get(name, ())) for name, column in found.items()}
+
+
+def _outer(played: Played, apart: Any, mass: Any) -> tuple[Column, ...]:
+    """The columns of D⁺ r + D⁻ (1 - r) - N and P - D⁺ (1 - r) - D⁻ r, by tables (C, K) of weights and of odds."""
+    up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
+    more, less = (np.maximum(side, 0.0).sum(axis=1, keepdims=True) for side in (mass, -mass))
+    none = np.zeros(len(played.arms), bool), np.zeros(len(played.arms), bool)
+    return _column(played, down - less, up - less, none), _column(played, more - up, more - down, none)
+
+
+def _beside_logger(played: Played, ratios: Any) -> tuple[Column, ...]:
+    """The same of a target less the logger, whose odds of other arms are not known: (w - 1) r and (1 - w) (1 - r)."""
+    none = np.zeros(len(played.arms), bool), np.zeros(len(played.arms), bool)
+    zero = np.zeros_like(ratios)
+    return _column(played, zero, ratios - 1.0, none), _column(played, 1.0 - ratios, zero, none)
 
 
 def _column(played: Played, zero: Any, one: Any, rules: tuple[Any, Any]) -> Column:

@@ -161,6 +161,25 @@ def drawn_only(i: int, rng: Any) -> World:
     return world("drawn odds", str(i), logger, softmax(rng.normal(size=means.shape)), means, rows, drawn=True)
 
 
+def corner(i: int, rng: Any) -> World:
+    """Arms that are common elsewhere are all but never drawn in a corner of contexts, and only drawn odds are logged.
+
+    The first has 20 % of rows with odds 0.001 of the arm that the target draws, which pays twice as much there.
+    """
+    arms, contexts, rows = (6, 5, 1000) if i == 0 else rng.integers([3, 4, 600], [8, 13, 1800])
+    rare = 0.001 if i == 0 else 10 ** rng.uniform(-4, -2)
+    means = rng.uniform(0.02, 0.8, (contexts, arms)) ** (1 + i % 3)
+    logger = explored(softmax(rng.normal(size=means.shape)), 0.5) if i else np.full(means.shape, 1 / 6)
+    target = softmax(rng.normal(size=means.shape)) if i % 2 else np.tile(np.eye(arms)[1], (contexts, 1))
+    logger[0] = np.append(1 - rare * (arms - 1), np.full(arms - 1, rare))
+    means[0] = rng.uniform(0, 1, arms)
+    if i == 0:
+        means[:] = np.where(np.arange(contexts)[:, None] == 0, 1.0, 0.5)
+    made = world("corners", str(i), logger, target, means, int(rows), drawn=True)
+    made.model[0] = made.model[1:].mean(axis=0)  # a model that has not seen the corner, either
+    return made
+
+
 def fractions(i: int, rng: Any) -> World:
     arms, contexts, rows = int(rng.integers(2, 6)), (1, 4)[i % 2], int(rng.integers(500, 1200))
     means = rng.uniform(0.02, 0.7, (contexts, arms)) ** (1 + i % 2)
@@ -188,6 +207,7 @@ FAMILIES: dict[Callable[[int, Any], World], int] = {
     no_support: 9,
     drifting: 24,
     drawn_only: 24,
+    corner: 18,
     fractions: 12,
     close: 12,
 }

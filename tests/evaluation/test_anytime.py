@@ -34,7 +34,7 @@ def test_anytime_intervals_cover_at_every_time_at_once(setting: Setting, kind: s
 def test_anytime_intervals_of_dr_use_the_floor() -> None:
     short, floor = LIGHT._replace(rows=200), float(LIGHT.logger.min())
     played, contexts = short.logs(1, 2)
-    terms = ev.dr(played, short.target[contexts], short.model[contexts])
+    terms = ev.dr(played, short.target[contexts], short.model[contexts], beforehand=True)
     found = ev.estimate(terms, interval="anytime", floor=floor)
     low, high = terms.span(floor)
     columns = np.stack([terms.values - low, high - terms.values])

@@ -13,7 +13,7 @@ from oddsmith import evaluation as ev
 from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
 
 Log: Any = od.Log
-FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed
+FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed
 
 
 def terms(weights: Any, *, missing: float = 0.0, **more: Any) -> ev.Terms:
@@ -23,7 +23,7 @@ def terms(weights: Any, *, missing: float = 0.0, **more: Any) -> ev.Terms:
 
 
 def test_without_weights_every_row_counts_as_one() -> None:
-    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.0, 0.75, 0.0, 1.0)
+    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.75, 0.0, 1.0)
 
 
 def test_drawn_weights() -> None:
@@ -52,18 +52,13 @@ def test_weights_expected_by_the_logged_odds() -> None:
     assert partly.largest_share == 0.75
 
 
-@pytest.mark.parametrize(("mean", "unseen"), [(0.45, 0.5), (0.5, 0.0), (0.55, 0.0), (0.6, 0.0), (1.0, 0.0)])
-def test_arms_that_no_row_drew_count_where_the_weights_lack_half_of_them(mean: float, unseen: float) -> None:
-    assert diagnose(terms([mean, mean], missing=0.25, unseen=0.5)).unseen == unseen
-
-
 def test_a_difference_is_as_bad_as_the_worse_side() -> None:
     good, off = terms([1.0] * 4, missing=0.0), terms([0.5, 2.5, 0.5, 2.5], missing=0.125)
     for one, other in ((good, off), (off, good)):
         found = diagnose(one.minus(other))
         bad = diagnose(off)
         assert (found.n, found.ess, found.largest_share) == (4, bad.ess, bad.largest_share)
-        assert (found.missing, found.unseen) == (0.125, 0.0)
+        assert found.missing == 0.125
         assert (found.mean_weight, found.weight_error) == (1.5, bad.weight_error)  # the one that is further off
         assert found.inflation == max(diagnose(good).inflation, bad.inflation)
 
@@ -84,9 +79,6 @@ def test_rules_at_their_borders(interval: str) -> None:
     }
     for name, (found, sentence, counts) in cases.items():
         assert broken(found, interval) == ({name: sentence} if counts else {})
-    undrawn = broken(FINE._replace(unseen=0.25), interval)
-    said = f"25.00% {share} that no row drew, and the weights lack it; allowed 0"
-    assert undrawn == ({"overlap": said} if once else {})
     grown = broken(FINE._replace(inflation=1000.0), interval)
     high = "the mean weight is above 1 (e-value 1e+03, allowed below 1000), so the propensities are too small"
     assert grown == ({} if once else {"weight": high})
@@ -164,7 +156,8 @@ def test_bernsteins_ends_by_maurer_and_pontil() -> None:
     """mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α)/(3 (T - 1)), with [a, b] = [-2, 3] for dr at a floor of 1/2."""
     rows = 40_000
     log = Log(arm=[0, 1] * (rows // 2), reward=[1, 0, 0, 1] * (rows // 4), propensity=np.full(rows, 0.5))
-    found = ev.estimate(ev.dr(log, [0.5, 0.5], np.full((rows, 2), 0.5)), interval="bernstein", level=0.9, floor=0.5)
+    terms = ev.dr(log, [0.5, 0.5], np.full((rows, 2), 0.5), beforehand=True)
+    found = ev.estimate(terms, interval="bernstein", level=0.9, floor=0.5)
     chance = log_(4 / 0.1)
     reach = sqrt(2 * 0.25 * rows / (rows - 1) * chance / rows) + 7 * 5 * chance / (3 * (rows - 1))
     assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))

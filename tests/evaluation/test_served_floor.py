@@ -64,3 +64,13 @@ def test_floors_that_a_row_contradicts_are_refused(columns: Any) -> None:
     assert not ev.served_as_logged(log, floor=0.1).caught
     p[3] = np.float32(0.8)
     assert not ev.served_as_logged(Log(arm=arm, reward=np.zeros(5), propensity=p, **columns), floor=0.1).caught
+
+
+def test_an_assessment_tests_with_the_floor_unless_a_row_contradicts_it() -> None:
+    rng = np.random.default_rng(0)
+    arm = np.where(np.arange(1000) < 500, rng.integers(3, size=1000), 2 * rng.integers(2, size=1000))
+    log = Log(arm=arm, reward=rng.random(1000) < 0.5, propensity=np.full(1000, 1 / 3))
+    settings: Any = {"targets": {"even": [1 / 3] * 3}, "overrule": ev.RULES}
+    assert ev.assess(log, floor=0.25, **settings).served == ev.served_as_logged(log, floor=0.25)
+    assert ev.assess(log, **settings).served == ev.served_as_logged(log) != ev.served_as_logged(log, floor=0.25)
+    assert ev.assess(log, floor=0.5, **settings).served == ev.served_as_logged(log)

@@ -55,7 +55,6 @@ def test_what_stands_beside_the_terms(name: str, log: Any) -> None:
     assert terms.setting == {"clipped_ips": 2.0, "switch_dr": 2.0, "shrunk_dr": 4.0}.get(name)
     assert terms.reach == REACHES.get(name, np.inf)
     np.testing.assert_array_equal(terms.missing, 0)
-    assert terms.unseen == 0
     if name == "dm":
         assert (terms.weights, terms.expected_squares, terms.heaviest, terms.least) == (None,) * 4
         return
@@ -122,8 +121,6 @@ def test_mass_where_the_logger_had_none_is_told() -> None:
     barred = Log(arm=[0, 0], reward=[1, 0], propensities=[[1.0, 0.0], [0.5, 0.5]])
     for terms in (ev.ips(barred, [0.25, 0.75]), ev.dm(barred, [0.25, 0.75], MODEL[:2])):
         np.testing.assert_allclose(terms.missing, [0.75, 0.0])
-    only = Log(arm=[0, 0], reward=[1, 0], propensity=[0.5, 0.5])
-    assert ev.ips(only, [0.25, 0.75]).unseen == 0.75
 
 
 @pytest.mark.parametrize("name", ["clipped_ips", "switch_dr", "shrunk_dr"])

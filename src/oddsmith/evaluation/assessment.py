@@ -61,6 +61,7 @@ def assess(
     targets: Mapping[str, Array],
     *,
     predictions: Array | None = None,
+    beforehand: bool = False,
     baseline: str = LOGGED,
     level: float = 0.95,
     interval: str = "beta",
@@ -71,7 +72,7 @@ def assess(
     """All estimators (those with a reward model where `predictions` (T, K) are given) for all targets, by name.
 
     What an estimator cannot do with this log is its answer, not an exception. Differences are paired, and hold together
-    for each estimator (`compare`).
+    for each estimator (`compare`). `beforehand` says that predictions were made before the rows (`dr`).
 
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> found = assess(log, {"mostly 0": [0.9, 0.1]})
@@ -91,16 +92,16 @@ def assess(
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: dict[str, dict[str, Answer]] = {name: {} for name in targets}
     for name, odds in targets.items():
-        for estimator, made in _asked(log, odds, predictions).items():
+        for estimator, made in _asked(log, odds, predictions, beforehand).items():
             answers[name][estimator] = made if isinstance(made, str) else _answer(made, settings)
             if not isinstance(made, str):
                 terms[name][estimator] = made
     told = {name: diagnose(next(iter(found.values()))) for name, found in terms.items() if found}
     differences = _differences(terms, answers, today, baseline, settings)
-    return Assessment(log, dict(targets), own, answers, terms, told, baseline, differences, _served(log))
+    return Assessment(log, dict(targets), own, answers, terms, told, baseline, differences, _served(log, floor))
 
 
-def _asked(log: Log, odds: Array, predictions: Array | None) -> dict[str, Terms | str]:
+def _asked(log: Log, odds: Array, predictions: Array | None, beforehand: bool) -> dict[str, Terms | str]:
     """Each estimator's terms, or why it has none."""
     made: dict[str, Terms | str] = {}
     rows_of(log, odds)  # odds that are none are no answer
@@ -109,7 +110,8 @@ def _asked(log: Log, odds: Array, predictions: Array | None) -> dict[str, Terms 
     estimators = _PLAIN if predictions is None else _PLAIN | _MODELLED
     for name, estimator in estimators.items():
         try:
-            made[name] = estimator(log, odds) if name in _PLAIN else estimator(log, odds, predictions)
+            plain = name in _PLAIN
+            made[name] = estimator(log, odds) if plain else estimator(log, odds, predictions, beforehand=beforehand)
         except InvalidInput as error:
             made[name] = str(error)
     return made
@@ -143,8 +145,9 @@ def _differences(
     return found
 
 
-def _served(log: Log) -> ServedReport | str:
+def _served(log: Log, floor: float | None) -> ServedReport | str:
+    """The test with the floor, or without one that holds for the targets' arms alone."""
     try:
-        return served_as_logged(log)
+        return served_as_logged(log, floor=floor or 0.0)
     except InvalidInput as error:
-        return str(error)
+        return str(error) if floor is None else _served(log, None)

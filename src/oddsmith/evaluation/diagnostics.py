@@ -15,12 +15,12 @@ from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import log_wealth
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
+__all__ = ["ASYMPTOTIC", "Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
 
 MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
 RULES = ("overlap", "ess", "share", "weight")
 """Names of the rules, as `overrule` takes them."""
-_ASYMPTOTIC = ("beta", "normal", "bootstrap")
+ASYMPTOTIC = ("beta", "normal", "bootstrap")
 _DIAGNOSED: "WeakKeyDictionary[Terms, Diagnostics]" = WeakKeyDictionary()  # terms do not change, and are asked often
 
 
@@ -29,8 +29,7 @@ class Diagnostics(NamedTuple):
 
     `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms are logged, else (Σw)²/Σw².
     `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
-    heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw; `unseen` its mass on
-    arms that no row drew, where the other arms' odds are not logged and the weights lack it. The weights average to
+    heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw. The weights average to
     `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value
     against a mean of at most 1 (`betting`).
     """
@@ -39,7 +38,6 @@ class Diagnostics(NamedTuple):
     ess: float
     largest_share: float
     missing: float
-    unseen: float
     mean_weight: float
     weight_error: float
     inflation: float
@@ -56,21 +54,19 @@ def diagnose(terms: Terms) -> Diagnostics:
 def _diagnosed(terms: Terms) -> Diagnostics:
     if terms.parts is not None:
         a, b = (diagnose(part) for part in terms.parts)
-        missing, far = max(a.missing, b.missing), max(a, b, key=_excess)
-        weight, error = _apart(terms.parts, missing) or (far.mean_weight, far.weight_error)
+        far = max(a, b, key=_excess)
         return Diagnostics(
             len(terms),
             min(a.ess, b.ess),
             max(a.largest_share, b.largest_share),
-            missing,
-            max(a.unseen, b.unseen),
-            weight,
-            error,
+            max(a.missing, b.missing),
+            far.mean_weight,
+            far.weight_error,
             max(a.inflation, b.inflation),
         )
     n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
     if w is None:
-        return Diagnostics(n, float(n), 1.0 / n, missing, 0.0, 1.0 - missing, 0.0, 1.0)
+        return Diagnostics(n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0)
     total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
     share = float(w.max()) / total if total > 0 else 1.0
     ess = total**2 / (n * squares) if squares > 0 else 0.0
@@ -78,22 +74,7 @@ def _diagnosed(terms: Terms) -> Diagnostics:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
         ess, share, spread = n / squares, terms.heaviest / n, sqrt(max(0.0, squares - (1.0 - missing) ** 2))
     inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
-    mean = float(w.mean())
-    unseen = terms.unseen if mean < 1.0 - missing - terms.unseen / 2 else 0.0  # else the others' weights make up for it
-    return Diagnostics(n, ess, share, missing, unseen, mean, spread / sqrt(n), inflation)
-
-
-def _apart(parts: tuple[Terms, Terms], missing: float) -> tuple[float, float] | None:
-    """1 and the mean difference of two sides' weights, with its error, where it is further off than its error allows.
-
-    What both sides share cancels in a difference, and so must the noise that would hide weight that one side misses.
-    Only of drawn odds: where all are logged, effective rows and share tell what was not drawn.
-    """
-    if any(part.weights is None or part.expected_squares is not None for part in parts):
-        return None
-    apart = np.asarray(parts[0].weights) - np.asarray(parts[1].weights)
-    mean, error = float(apart.mean()), float(apart.std()) / sqrt(len(apart))
-    return None if abs(mean) <= max(ERRORS * error, 1e-6) else (1.0 - missing + mean, error)
+    return Diagnostics(n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation)
 
 
 def broken(found: Diagnostics, interval: str) -> dict[str, str]:
@@ -103,9 +84,9 @@ def broken(found: Diagnostics, interval: str) -> dict[str, str]:
     need enough rows, none of which has much of the weight. Bernstein and anytime intervals hold for any tail, and need
     only that the propensities are right.
     """
-    asymptotic = interval in _ASYMPTOTIC
+    asymptotic = interval in ASYMPTOTIC
     sentences: dict[str, str | None] = {
-        "overlap": _overlap(found) or (_undrawn(found) if asymptotic else None),
+        "overlap": _overlap(found),
         "ess": _ess(found) if asymptotic else None,
         "share": _share(found) if asymptotic else None,
         "weight": _weight(found) if asymptotic else _inflation(found),
@@ -126,12 +107,6 @@ def _overlap(found: Diagnostics) -> str | None:
     if found.missing <= MISSING:
         return None
     return f"{found.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
-
-
-def _undrawn(found: Diagnostics) -> str | None:
-    if found.unseen <= MISSING:
-        return None
-    return f"{found.unseen:.2%} of the target's mass is on arms that no row drew, and the weights lack it; allowed 0"
 
 
 def _ess(found: Diagnostics) -> str | None:
@@ -155,9 +130,10 @@ def _excess(found: Diagnostics) -> float:
 def _weight(found: Diagnostics) -> str | None:
     if _excess(found) <= 1:
         return None
+    cause = ", unless what the target draws is hardly ever drawn" if found.mean_weight < 1 - found.missing else ""
     return (
-        f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities; "
-        f"allowed within {OFF:g} and within {ERRORS:g} standard errors"
+        f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities"
+        f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors"
     )
 
 

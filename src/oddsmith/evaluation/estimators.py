@@ -14,6 +14,7 @@ Rows without a reward are left out: whether it is missing must not depend on wha
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.rows import Rows, rewarded, rows_of
-from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
+from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms, heaviest
 from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
 from oddsmith.logs.table import Log
 
@@ -69,45 +70,51 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
     return _shrunk("clipped_ips", rows_of(log, target), clipped, threshold)
 
 
-def dm(log: Log, target: object, predictions: object) -> Terms:
+def dm(log: Log, target: object, predictions: object, *, beforehand: bool = False) -> Terms:
     """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits every error of the model."""
     rows = rows_of(log, target)
     predicted = _predictions(rows, predictions)
     values = (rows.target * predicted).sum(axis=1)
-    return _terms("dm", rows, values, modelled=True, unbiased=False, reach=0.0)
+    return _terms("dm", rows, values, modelled=True, beforehand=beforehand, unbiased=False, reach=0.0)
 
 
-def dr(log: Log, target: object, predictions: object) -> Terms:
+def dr(log: Log, target: object, predictions: object, *, beforehand: bool = False) -> Terms:
     """Doubly robust, q(π) + w (r - q(a)): unbiased, with the variance of what the model leaves (Dudík et al. 2011).
 
-    Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it. Anytime intervals need
-    predictions that were made before the row, by a model of earlier rows or of another log.
+    Applies when each row's predictions do not depend on its own reward: `cross_fit` sees to it. Bernstein and anytime
+    intervals need more: `beforehand` says that a model of earlier rows made them, before these rows.
     """
     rows = rows_of(log, target)
     weights, predicted = rows.weights(), _predictions(rows, predictions)
     base, residual = _modelled(rows, predicted)
     extremes = partial(_extremes, rows, _as_it_is, base, predicted)
-    return _terms("dr", rows, base + weights * residual, weights=weights, modelled=True, extremes=extremes)
+    make = partial(_terms, "dr", rows, base + weights * residual, weights=weights, modelled=True)
+    return make(beforehand=beforehand, extremes=extremes)
 
 
-def switch_dr(log: Log, target: object, predictions: object, tau: float | None = None) -> Terms:
+def switch_dr(
+    log: Log, target: object, predictions: object, tau: float | None = None, *, beforehand: bool = False
+) -> Terms:
     """q(π) + w 1[w ≤ τ] (r - q(a)): the model alone where w exceeds τ, given or chosen (Wang et al. 2017)."""
-    return _shrunk("switch_dr", rows_of(log, target), switched, tau, predictions)
+    return replace(_shrunk("switch_dr", rows_of(log, target), switched, tau, predictions), beforehand=beforehand)
 
 
-def shrunk_dr(log: Log, target: object, predictions: object, strength: float | None = None) -> Terms:
+def shrunk_dr(
+    log: Log, target: object, predictions: object, strength: float | None = None, *, beforehand: bool = False
+) -> Terms:
     """q(π) + λw/(w² + λ) (r - q(a)), optimistic shrinkage with λ = strength, given or chosen (Su et al. 2020).
 
     λ = ∞ is dr, λ = 0 is dm.
     """
-    return _shrunk("shrunk_dr", rows_of(log, target), optimistic, strength, predictions)
+    return replace(_shrunk("shrunk_dr", rows_of(log, target), optimistic, strength, predictions), beforehand=beforehand)
 
 
 def logged(log: Log) -> Terms:
     """The rewards as they are: the value of the logger itself, to compare targets with; needs no propensities."""
     rewards = rewarded(log).reward
     bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
-    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0)
+    drawn = Drawn(None, np.ones(len(rewards)), rewards)
+    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0, drawn=drawn)
 
 
 def _shrunk(
@@ -169,9 +176,11 @@ def _predictions(rows: Rows, predictions: object) -> Array:
 
 def _terms(name: str, rows: Rows, values: Array, weights: Array | None = None, **more: Any) -> Terms:
     """The terms with what the log says about the target; `more` are fields of `Terms`."""
-    squares, most = None, None
+    squares, most, drawn = None, None, None
     if weights is not None and rows.propensities is not None and (ratios := rows.ratios()) is not None:
         squares, most = (rows.target * ratios).sum(axis=1), heaviest(ratios, rows.propensities)
+    elif weights is not None and more.get("unbiased", True):
+        drawn = Drawn(np.where(rows.barred(), 0.0, rows.target), weights, rows.reward)
     least = None if weights is None else rows.least()
-    support: Any = {"expected_squares": squares, "heaviest": most, "unseen": rows.unseen(), "least": least}
-    return Terms(name, values, rows.missing(), weights, **support, **more)
+    support: Any = {"expected_squares": squares, "heaviest": most, "least": least}
+    return Terms(name, values, rows.missing(), weights, drawn=drawn, **support, **more)

@@ -10,10 +10,11 @@ from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import lower_bound
 from oddsmith.evaluation.bootstrap import studentised
-from oddsmith.evaluation.diagnostics import MISSING, Diagnostics, broken, check_rules, diagnose
+from oddsmith.evaluation.diagnostics import ASYMPTOTIC, MISSING, Diagnostics, broken, check_rules, diagnose
 from oddsmith.evaluation.ends import beta_interval, normal_interval
 from oddsmith.evaluation.running import running_bound, running_sums
 from oddsmith.evaluation.terms import Terms
+from oddsmith.evaluation.undrawn import outer
 
 __all__ = ["ASSUMPTIONS", "Estimate", "INTERVALS", "estimate"]
 
@@ -112,6 +113,9 @@ def estimate(
         if terms.whole is not None:  # a setting that was chosen moves with the rows, which its own spread does not show
             whole = _ends(terms.whole, interval, level, floor, seed)
             ends = min(ends[0], whole[0]), max(ends[1], whole[1])
+        if interval in ASYMPTOTIC and (bounds := outer(terms.whole or terms)) is not None:
+            least, most = (_ends(one, interval, level, floor, seed) for one in bounds)
+            ends = min(ends[0], least[0]), max(ends[1], most[1])
         bottom = -1.0 if terms.parts is not None else 0.0
         low, high = (min(max(end, bottom), 1.0) for end in ends)
         if ends[0] > ends[1]:
@@ -139,6 +143,11 @@ def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: 
     if terms.ratio or terms.tuned:
         reason = "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
         raise InvalidInput(f"{interval} intervals need terms that are independent; got {terms.name}, which {reason}")
+    if not terms.beforehand:
+        raise InvalidInput(
+            f"{interval} intervals need predictions that were made before the rows, and a cross-fitted model has seen "
+            f"later ones; got {terms.name}: use ips, or a model fitted on earlier rows (beforehand=True)"
+        )
     if interval == "bernstein":
         return _bernstein(terms, level, floor)
     bets, alpha = terms.betting(floor), (1 - level) / 2

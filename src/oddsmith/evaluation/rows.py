@@ -8,9 +8,10 @@ from oddsmith.arrays import Array, Bools, Ints, finite
 from oddsmith.errors import InvalidInput
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "arm_target", "rewarded", "rows_of", "uniform_target"]
+__all__ = ["Rows", "all_odds", "arm_target", "rewarded", "rows_of", "uniform_target"]
 
 _ROUNDING = 1e-6  # of logged odds, which may be float32
+_SURE = 1e-12  # so near to 1, no other arm had a chance
 
 
 class Rows(NamedTuple):
@@ -42,26 +43,20 @@ class Rows(NamedTuple):
         found: Array = np.take_along_axis(columns, self.arm[:, None], axis=1)[:, 0]
         return found
 
+    def barred(self) -> Bools:
+        """Which arms (T, K) the logger could not draw, as far as the log says so."""
+        if self.propensities is not None:
+            return np.asarray(self.propensities == 0)
+        barred = np.zeros(self.target.shape, np.bool_) if self.eligible is None else ~self.eligible
+        if self.propensity is not None:
+            sure = self.propensity >= 1 - _SURE
+            barred = barred | (sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None]))
+        return barred
+
     def missing(self) -> Array:
         """The target's mass (T,) on arms that the logger could not draw, as far as the log says which those are."""
-        if self.propensities is not None:
-            barred = self.propensities == 0
-        elif self.eligible is not None:
-            barred = ~self.eligible
-        else:
-            barred = np.zeros(self.target.shape, np.bool_)
-        if self.propensity is not None and self.propensities is None:
-            sure = self.propensity >= 1 - 1e-12  # then no other arm had a chance
-            barred = barred | (sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None]))
-        mass: Array = np.where(barred, self.target, 0.0).sum(axis=1)
+        mass: Array = np.where(self.barred(), self.target, 0.0).sum(axis=1)
         return mass
-
-    def unseen(self) -> float:
-        """The target's mean mass on arms that no row drew, where only the drawn arms' odds are logged; else 0."""
-        if self.propensities is not None:
-            return 0.0
-        drawn = np.bincount(self.arm, minlength=self.target.shape[1]) > 0
-        return float(self.target[:, ~drawn].sum(axis=1).mean())
 
     def least(self) -> float | None:
         """At most so much are the least logged odds above 0 of an arm that the target draws; None where none are known.
@@ -75,7 +70,7 @@ class Rows(NamedTuple):
             return None
         drawn = self.drawn(self.target) > 0
         others = (self.target > 0).sum(axis=1) - drawn
-        left = (others > 0) & (self.propensity < 1 - 1e-12)  # else they had no odds: that is missing mass
+        left = (others > 0) & (self.propensity < 1 - _SURE)  # else they had no odds: that is missing mass
         known = [self.propensity[drawn], (1 - self.propensity[left] + _ROUNDING) / others[left]]
         odds = np.concatenate(known)
         return float(odds.min()) if odds.size else None
@@ -104,7 +99,28 @@ def rows_of(log: Log, target: object) -> Rows:
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     kept, known = rewarded(log), ~np.isnan(log.reward)
     odds = _checked(log, target)[known]
-    return Rows(kept.arm, kept.reward, odds, kept.propensity, kept.propensities, kept.eligible, known)
+    return Rows(kept.arm, kept.reward, odds, kept.propensity, all_odds(kept), kept.eligible, known)
+
+
+def all_odds(log: Log) -> Array | None:
+    """The logger's odds of all arms (T, K): as logged, or as the drawn arm's odds leave no choice; else None.
+
+    There is no choice between two arms that the log states, by names or as eligible. Nor is there where all K stated
+    arms were drawn with odds 1/K, whenever they were: other odds would have been drawn some time.
+
+    >>> all_odds(Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])).round(2).tolist()
+    [[0.9, 0.1], [0.6, 0.4]]
+    """
+    if log.propensities is not None or log.propensity is None or (log.arms is None and log.eligible is None):
+        return log.propensities
+    able = np.ones((len(log), log.n_arms), np.bool_) if log.eligible is None else log.eligible
+    count = able.sum(axis=1)
+    if not ((count <= 2).all() or np.allclose(log.propensity * count, 1.0, rtol=0, atol=_ROUNDING)):
+        return None
+    rest = np.where(log.propensity < 1 - _SURE, 1 - log.propensity, 0.0) / np.maximum(count - 1, 1)
+    odds: Array = able * rest[:, None]
+    np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
+    return odds
 
 
 def uniform_target(log: Log, n_arms: int | None = None) -> Array:

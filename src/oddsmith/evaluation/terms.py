@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.arrays import Array, number
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Bets", "Extremes", "Terms", "heaviest"]
+__all__ = ["Bets", "Drawn", "Extremes", "Terms", "heaviest"]
 
 _FIRST = 256  # entries sorted at first, when the heaviest are looked for
 
@@ -48,19 +48,35 @@ class Extremes(NamedTuple):
         return -low, heaviest(np.maximum(self.rewarded, self.unrewarded), self.odds)
 
 
+class Drawn(NamedTuple):
+    """A target in a log that has the odds of drawn arms alone: its odds (T, K), importance weights and rewards (T,).
+
+    Its mass on arms that could not be drawn is left out. The odds are None for the logger itself.
+    """
+
+    target: Array | None
+    weights: Array
+    reward: Array
+
+    @property
+    def mass(self) -> Array:
+        """The mass (T,) on arms that could be drawn."""
+        return np.ones(len(self.reward)) if self.target is None else np.asarray(self.target.sum(axis=1))
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
 
     `weights` are the importance weights π/p as they are, before clipping (None: not used); `expected_squares` E[w² | x]
     by the logged odds, where all are logged, and `heaviest` the mean weight of the heaviest row in T by the same odds.
-    `missing` is the target's mass where the logger had none, `unseen` the mass on arms that were never drawn, as far as
-    only drawn odds are logged; `least` the smallest logged odds of an arm that the target draws. `reach` is the largest
-    number that can multiply a reward, known beforehand (∞: unknown). A `ratio` (snips) has terms around the ratio with
-    the delta method's spread; `modelled` says that a reward model is part of the terms, `tuned` that a setting was
-    chosen from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
+    `missing` is the target's mass where the logger had none, `least` the smallest logged odds of an arm that the target
+    draws. `reach` is the largest number that can multiply a reward, known before the rows (∞: unknown). A `ratio`
+    (snips) has terms around the ratio with the delta method's spread; `modelled` says that a reward model is part of
+    the terms, `beforehand` that its predictions, if any, were made before the rows, `tuned` that a setting was chosen
+    from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
     `extremes` makes what rows could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing shrunk,
-    where a setting was chosen.
+    where a setting was chosen; `drawn` is there where no more is logged than the drawn arms' odds (`undrawn`).
     """
 
     name: str
@@ -69,18 +85,19 @@ class Terms:
     weights: Array | None = None
     expected_squares: Array | None = None
     heaviest: float | None = None
-    unseen: float = 0.0
     least: float | None = None
     bets: Bets | None = None
     reach: float = np.inf
     setting: float | None = None
     ratio: bool = False
     modelled: bool = False
+    beforehand: bool = True
     tuned: bool = False
     unbiased: bool = True
     parts: "tuple[Terms, Terms] | None" = None
     extremes: Callable[[], Extremes] | None = field(default=None, repr=False)
     whole: "Terms | None" = field(default=None, repr=False)
+    drawn: Drawn | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -101,6 +118,7 @@ class Terms:
             values=self.values - other.values,
             missing=np.maximum(self.missing, other.missing),
             bets=_difference(self, other),
+            beforehand=self.beforehand and other.beforehand,
             tuned=self.tuned or other.tuned,
             ratio=self.ratio or other.ratio,
             unbiased=self.unbiased and other.unbiased,

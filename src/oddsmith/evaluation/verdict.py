@@ -48,7 +48,7 @@ def verdict(found: Assessment) -> Verdict:
     >>> from oddsmith.logs.table import Log
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> print(verdict(assess(log, {"mostly 0": [0.9, 0.1]})))
-    mostly 0 earns 0.300 more per decision than the logger, [0.263, 0.334] (95 % beta interval, snips).
+    mostly 0 earns 0.300 more per decision than the logger, [0.242, 0.339] (95 % beta interval, snips).
     """
     estimator = _estimator(found)
     names = [name for name in found.answers if name != found.baseline] or list(found.answers)
