@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule,
 
 import oddsmith as od
 from oddsmith.policies.judge import judge_from
-from oddsmith.service import handlers
+from oddsmith.service import deciding, handlers
 from oddsmith.service import messages as m
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
@@ -68,7 +68,7 @@ class Service(RuleBasedStateMachine):
             opened = open_experiment(self.path)
             experiment = Experiment(opened, Clock(wall=lambda: 0.0, steady=lambda: self.time))
             await experiment.learner.begin()
-            experiment._steps = experiment.store.tally().get("decision", 0)
+            experiment.steps = experiment.store.tally().get("decision", 0)
             self.windows = Windows(opened.store, experiment.writer, experiment.clock, 100.0, 0.25)
             return experiment
 
@@ -90,9 +90,9 @@ class Service(RuleBasedStateMachine):
         context: list[float] = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=2, max_size=2))
         eligible = data.draw(st.sampled_from([None, ["x", "y"], ["z"]]))
         asked = m.Decide(context=context, id=id, deferred=deferred, eligible=eligible)
-        answer = self.call(self.experiment.decide(asked))
+        answer = self.call(deciding.decide(self.experiment, asked))
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
-        again = self.call(self.experiment.decide(m.Decide(context=[9.0, 9.0], id=answer.id)))
+        again = self.call(deciding.decide(self.experiment, m.Decide(context=[9.0, 9.0], id=answer.id)))
         assert (again.arm, again.odds, again.position, again.new) == (answer.arm, answer.odds, answer.position, False)
         return answer.id
 

@@ -175,7 +175,9 @@ def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path)
         assert [one.get("code", "kept") for one in results] == ["invalid", "kept", "kept"]
         one = served.experiment()
         hands.pass_by(3601)
-        served.portal.call(Windows(one.store, one.writer, clock, 3600.0, 0.0, beyond=one.beyond).close_due)
+        served.portal.call(
+            Windows(one.store, one.writer, clock, 3600.0, 0.0, unlearnable_ids=one.unlearnable_ids).close_due
+        )
         state = bits(served.state())
         assert served.get("/readyz")["ok"]
         assert "default" not in served.get("/v1/stats")["events"]

@@ -22,7 +22,10 @@ def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any)
         assert "context" in served.post("decide", {"context": context}, status=422)["error"]
         (refused,) = served.post("decide/batch", {"decisions": [{"context": context}]})["results"]
         assert refused["code"] == "invalid"
-        assert served.get("/v1/stats")["events"] == {}
+        stats = served.get("/v1/stats")
+        assert stats["events"] == {}
+        assert all(not expert["failures"] and expert["reason"] is None for expert in stats["experts"].values())
+        assert "oddsmith_expert_failures_total{" not in served.ask("GET", "/metrics").text
         assert "asleep" not in served.decide("good")
 
 

@@ -103,25 +103,6 @@ class Guarded(Wrapper):
         """Whether every expert is asked in the calling thread: then no call is timed."""
         return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
-    def objection(self, state: State, context: Context, eligible: Bools | None = None) -> InvalidInput | None:
-        """Why no expert can read this context, if all of them say so; None where somebody fails in another way.
-
-        For whoever saw everybody asleep: experts that are asked in threads are not asked again.
-        """
-        said: list[InvalidInput] = []
-        for leaf in self._leaves:
-            own = state
-            for step in leaf.path:
-                own = own[step]
-            try:
-                if leaf.inline:
-                    leaf.bank.advise(own, context, eligible)
-            except InvalidInput as error:
-                said.append(error)
-            except Exception:
-                return None
-        return said[0] if len(said) == len(self._leaves) else None
-
     def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
         """This guard, with what it has counted and whom it waits for, around another roster."""
         guard = replace(self, experts=experts, retired=retired)
@@ -135,9 +116,22 @@ class Guarded(Wrapper):
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
         plain = self._plain(state, context, eligible)
+        return plain or self._advice(self._ask_all(state, context, eligible), context, eligible)
+
+    def advise_or_refuse(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
+        """As `advise`; but a context that every expert refuses is refused, and counts as a failure of none."""
+        plain = self._plain(state, context, eligible)
         if plain is not None:
             return plain
         outcomes = self._ask_all(state, context, eligible)
+        asked = [outcome for _, outcome in outcomes if outcome is not _RETIRED]
+        refusals = [one.refusal for one in asked if isinstance(one, Failure) and one.refusal is not None]
+        if refusals and len(refusals) == len(asked):
+            raise refusals[0]
+        return self._advice(outcomes, context, eligible)
+
+    def _advice(self, outcomes: list[tuple[Leaf, Outcome]], context: Context, eligible: Bools | None) -> Advice:
+        """The outcomes as one array each; failures are counted, and sleep."""
         n_arms = len(self.arms) if self.arms is not None else eligible.shape[-1] if eligible is not None else None
         lead, n_arms = common_shape(outcomes, context, n_arms)
         parts: list[Advice] = []

@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import has_names, is_batch, length
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed
+from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts, as_predictions
 from oddsmith.experts.stack import Stacked
 
@@ -20,10 +20,11 @@ __all__ = ["Advice", "Failure", "Leaf", "Outcome", "Pace", "Record", "ask", "com
 
 
 class Failure(NamedTuple):
-    """How a call failed, and why in one line."""
+    """How a call failed, and why in one line; `refusal` where the context is what it would not take."""
 
     kind: str
     reason: str
+    refusal: InvalidInput | None = None
 
 
 class Record:
@@ -122,7 +123,8 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
             raise  # somebody wants to stop the program
         if isinstance(error, ExpertFailed):
             return Failure(error.kind, _line(error))
-        return Failure("raised", f"{type(error).__name__}: {_line(error)}")
+        refusal = error if isinstance(error, InvalidInput) else None
+        return Failure("raised", f"{type(error).__name__}: {_line(error)}", refusal)
 
 
 def common_shape(

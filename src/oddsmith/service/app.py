@@ -59,7 +59,9 @@ class App:
         except Exception:
             _log.exception("%s %s failed", route.method, route.path)
             response = Refusal(500, "internal", "the service has failed; its log says how").response()
-        self.service.metrics.count(route.path, response.status, time.perf_counter() - start)
+        answers, seconds = self.service.metrics.series(route.path, response.status)
+        answers.inc()
+        seconds.observe(time.perf_counter() - start)
         return response
 
     async def _answer(self, route: Route, scope: Scope, body: bytes) -> Response:

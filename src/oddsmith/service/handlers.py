@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
+from oddsmith.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active
 from oddsmith.service import messages as m
@@ -22,7 +22,6 @@ from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 __all__ = [
     "activate",
     "correct",
-    "decide_batch",
     "decision",
     "experts",
     "health",
@@ -38,25 +37,19 @@ __all__ = [
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
-async def decide_batch(experiment: Experiment, asked: m.DecideBatch) -> m.Results:
-    """Draw many arms; each entry is answered for itself."""
-    found = await experiment.decide_all(asked.decisions)
-    return m.Results([_or_failure(one) for one in found])
-
-
-async def reward(experiment: Experiment, asked: m.RewardGiven) -> m.Kept:
+async def reward(experiment: Experiment, message: m.RewardGiven) -> m.Kept:
     """Keep a reward."""
-    event = _reward(experiment, asked)
-    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
+    event = _reward(experiment, message)
+    _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
     receipt = await experiment.append(event)
-    return _kept(asked.id, receipt)
+    return _kept(message.id, receipt)
 
 
-async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Results:
+async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
     events: list[Any] = []
-    lost = await experiment.beyond([one.id for one in asked.rewards])
-    for one in asked.rewards:
+    lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
+    for one in message.rewards:
         try:
             _check_in_reach(one.id, lost)
             events.append(_reward(experiment, one))
@@ -64,47 +57,49 @@ async def reward_batch(experiment: Experiment, asked: m.RewardBatch) -> m.Result
             events.append(error)
     good = [event for event in events if isinstance(event, Reward)]
     receipts = iter(await experiment.writer.append(good) if good else ())
-    return m.Results([_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else _failure(e) for e in events])
+    return m.Results(
+        [_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else m.ErrorAnswer.of(e) for e in events]
+    )
 
 
-async def correct(experiment: Experiment, asked: m.Correct) -> m.Kept:
+async def correct(experiment: Experiment, message: m.Correct) -> m.Kept:
     """Keep a correction; the state follows once it is folded anew."""
-    value = _scaled(experiment, asked.reward)
-    event = Correction(asked.id, value, experiment.clock(), asked.key)
+    value = _scaled(experiment, message.reward)
+    event = Correction(message.id, value, experiment.clock(), message.key)
     try:
         receipt = await experiment.append(event)
     except Conflict:
         raise
     except InvalidInput as error:  # there is no reward to correct
         raise Conflict(str(error)) from error
-    return _kept(asked.id, receipt)
+    return _kept(message.id, receipt)
 
 
-async def activate(experiment: Experiment, asked: m.Activate) -> m.Kept:
+async def activate(experiment: Experiment, message: m.Activate) -> m.Kept:
     """A deferred decision was shown."""
-    _check_in_reach(asked.id, await experiment.beyond([asked.id]))
-    receipt = await experiment.append(Activation(asked.id, experiment.clock()))
-    return _kept(asked.id, receipt)
+    _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
+    receipt = await experiment.append(Activation(message.id, experiment.clock()))
+    return _kept(message.id, receipt)
 
 
-async def experts(experiment: Experiment, asked: m.Change) -> m.Kept:
+async def experts(experiment: Experiment, message: m.Change) -> m.Kept:
     """An expert joins or retires: answered once the state knows it."""
-    if (asked.share is None) == (asked.change == "added"):
-        got = "none" if asked.share is None else f"{asked.share:g}"
+    if (message.share is None) == (message.change == "added"):
+        got = "none" if message.share is None else f"{message.share:g}"
         raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
-    event = ExpertChange(asked.expert, asked.change, experiment.clock(), asked.key, asked.share)
+    event = ExpertChange(message.expert, message.change, experiment.clock(), message.key, message.share)
     line = line_of(event)
     async with experiment.changing:  # one after the other, each on the state that the last one left
         if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.store.changes)):
             await _known(experiment, await asyncio.to_thread(experiment.store.head))
-            await _check_change(experiment, asked)
+            await _check_change(experiment, message)
             now = experiment.learner.now
             experiment.opened.change(now.policy, now.state, line)  # what cannot be folded must not get into the log
         receipt = await experiment.append(event)
         await _known(experiment, receipt.position)
-    if receipt.new and (asked.expert in active(experiment.learner.now.policy)) != (asked.change == "added"):
-        raise Conflict(f"expert {asked.expert!r} was changed by somebody else at the same time: this has no effect")
-    return _kept(asked.expert, receipt)
+    if receipt.new and (message.expert in active(experiment.learner.now.policy)) != (message.change == "added"):
+        raise Conflict(f"expert {message.expert!r} was changed by somebody else at the same time: this has no effect")
+    return _kept(message.expert, receipt)
 
 
 async def _known(experiment: Experiment, position: int) -> None:
@@ -200,24 +195,10 @@ async def _trouble(experiment: Experiment) -> str:
     return ""
 
 
-def _failure(error: Exception) -> m.Failure:
-    """What a batch says of an entry that failed."""
-    code = "conflict" if isinstance(error, Conflict) else "invalid"
-    return m.Failure(str(error), code)
-
-
-def _or_failure(found: m.Decided | Exception) -> m.Decided | m.Failure:
-    if isinstance(found, OddsmithError):
-        return _failure(found)
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def _reward(experiment: Experiment, asked: m.RewardEntry) -> Reward:
-    if asked.key and experiment.settings.rule == "first":
+def _reward(experiment: Experiment, message: m.RewardEntry) -> Reward:
+    if message.key and experiment.settings.rule == "first":
         raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
-    return Reward(asked.id, _scaled(experiment, asked.reward), experiment.clock(), asked.key)
+    return Reward(message.id, _scaled(experiment, message.reward), experiment.clock(), message.key)
 
 
 def _scaled(experiment: Experiment, reward: float) -> float:
@@ -235,9 +216,9 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         )
 
 
-def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.Kept | m.Failure:
+def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.Kept | m.ErrorAnswer:
     if receipt.refused is not None:
-        return _failure(experiment.in_units(receipt.refused))
+        return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
     return _kept(event.id, receipt)
 
 
@@ -245,23 +226,23 @@ def _kept(id: str, receipt: Receipt) -> m.Kept:
     return m.Kept(id, receipt.position, receipt.new, receipt.parked)
 
 
-async def _check_change(experiment: Experiment, asked: m.Change) -> None:
+async def _check_change(experiment: Experiment, message: m.Change) -> None:
     """Refuses what would have no effect: joining twice, retiring who is not there, or the last one."""
     weights, there = experiment.weights(), active(experiment.learner.now.policy)
-    if asked.change == "retired":
-        if asked.expert not in weights:
-            meant = hint(asked.expert, weights)
-            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {asked.expert!r:.60}{meant}")
-        if asked.expert not in there:
-            raise Conflict(f"expert must be there to be retired; got {asked.expert!r}, which is not")
+    if message.change == "retired":
+        if message.expert not in weights:
+            meant = hint(message.expert, weights)
+            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {message.expert!r:.60}{meant}")
+        if message.expert not in there:
+            raise Conflict(f"expert must be there to be retired; got {message.expert!r}, which is not")
         if len(there) == 1:
-            raise Conflict(f"expert must not be the last one; got {asked.expert!r}")
+            raise Conflict(f"expert must not be the last one; got {message.expert!r}")
         return
-    if asked.expert in there:
-        raise Conflict(f"expert must not be there yet, or retire first; got {asked.expert!r}, which is there")
-    if asked.expert not in weights:
+    if message.expert in there:
+        raise Conflict(f"expert must not be there yet, or retire first; got {message.expert!r}, which is there")
+    if message.expert not in weights:
         await asyncio.to_thread(experiment.opened.reread)
-        if asked.expert not in experiment.opened.bench:
+        if message.expert not in experiment.opened.bench:
             bench = ", ".join(experiment.opened.bench) or "which is empty"
-            meant = hint(asked.expert, experiment.opened.bench)
-            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {asked.expert!r:.60}{meant}")
+            meant = hint(message.expert, experiment.opened.bench)
+            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {message.expert!r:.60}{meant}")

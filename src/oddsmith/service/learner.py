@@ -1,4 +1,4 @@
-"""Learner: the only one who changes an experiment's state, by folding the log as it grows."""
+"""Learner: the only writer of an experiment's state, by folding the log as it grows."""
 
 import asyncio
 import logging
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from oddsmith.decision import Policy, State
 from oddsmith.errors import StoreFailed
 from oddsmith.experts.base import Experts
+from oddsmith.experts.guarded import Guarded
+from oddsmith.experts.outcomes import Advice
 from oddsmith.policies.judge import judge, weighed
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Store
@@ -22,21 +24,30 @@ _BACKOFF = 0.5  # seconds before a store that failed is asked again
 
 
 class Now(NamedTuple):
-    """What decisions are made with: a state, the position it is the fold up to, and who reads it."""
+    """What decisions are made with: a state, the position it is the fold up to, its policy, and facts about that.
+
+    `judge` weighs what `advise` of the `experts` returns; all None where the policy weighs no votes. `inline`: no
+    expert needs a thread. `in_place`: learning writes into the state.
+    """
 
     state: State
     position: int
     policy: Policy
-    judge: Policy | None
-    experts: Experts | None
+    judge: Policy | None = None
+    experts: Experts | None = None
+    names: tuple[str, ...] = ()
+    advise: Callable[..., Advice] | None = None
+    inline: bool = False
+    in_place: bool = False
 
 
 class Learner:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
     A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
-    go on with until the new one is there. `seat` is told who joins before it does. `learning` is held while a state
-    that moves is written; `torn` says that one was left half written: it is never kept, and restored to what it was.
+    go on with until the new one is there. `load_expert` is called with the name of an expert before it joins.
+    `learning` is held while a state is written in place; `torn` says that one was left half written: it is never kept,
+    and restored to what it was.
     """
 
     def __init__(
@@ -46,10 +57,10 @@ class Learner:
         change: Change,
         clock: Callable[[], float],
         every: int,
-        seat: Callable[[str], None],
+        load_expert: Callable[[str], None],
     ) -> None:
         self._store, self._first, self._change, self._clock, self._every = store, policy, change, clock, every
-        self._seat = seat
+        self._load_expert = load_expert
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self._since = 0
@@ -61,7 +72,7 @@ class Learner:
         self.trouble = "its state is being restored"
         self.torn = False  # a state that moves is being written, or was left half way
         self._folded = Folded(None, 0, policy)
-        self.now = Now(None, 0, policy, None, None)
+        self.now = Now(None, 0, policy)
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
@@ -139,11 +150,11 @@ class Learner:
         due = due_after(self._store, after, head)
         for item in due.items:
             if isinstance(item, Line) and item.kind == "expert added":
-                self._seat(item.id)
+                self._load_expert(item.id)
         return head, due.rewritten, list(with_decisions(self._store, due.items))
 
     async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
-        """The state at `head`. In between it is nobody's: a value may be that of a correction further on."""
+        """The state at `head`. States in between are not published: a value may come from a later correction."""
         if folded.policy.moves:
             async with self.learning:
                 self.torn = True  # and stays so where this is cancelled, for its thread goes on
@@ -172,13 +183,16 @@ class Learner:
 
     def _become(self, folded: Folded) -> None:
         policy, known = folded.policy, self.now
-        if folded.policy is known.policy and known.state is not None:
-            self.now = Now(folded.state, folded.position, policy, known.judge, known.experts)
+        if policy is known.policy and known.state is not None:
+            self.now = known._replace(state=folded.state, position=folded.position)
+        elif (inner := weighed(policy)) is None:
+            self.now = Now(folded.state, folded.position, policy, in_place=policy.moves)
         else:
-            inner = weighed(policy)
-            self.now = Now(
-                folded.state, folded.position, policy, judge(policy), None if inner is None else inner.experts
-            )
+            bank, names = inner.experts, tuple(inner.experts.names)
+            inline = isinstance(bank, Guarded) and bank.inline
+            advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
+            facts = judge(policy), bank, names, advise, inline, policy.moves
+            self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them
         waiting, self._reached = self._reached, []

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from oddsmith.errors import Conflict, OddsmithError
+
 __all__ = [
     "Activate",
     "Change",
@@ -15,7 +17,7 @@ __all__ = [
     "Decided",
     "DecisionQuery",
     "DecisionRecord",
-    "Failure",
+    "ErrorAnswer",
     "Health",
     "KNOWN_ID",
     "Kept",
@@ -170,14 +172,21 @@ class Kept(msgspec.Struct):
     parked: bool = False
 
 
-class Failure(msgspec.Struct):
+class ErrorAnswer(msgspec.Struct):
     """One sentence about what is wrong, and a word for programs."""
 
     error: str
     code: str
 
+    @classmethod
+    def of(cls, error: BaseException) -> "ErrorAnswer":
+        """The answer to an entry of a batch that was refused; an error that is not ours is raised."""
+        if not isinstance(error, OddsmithError):
+            raise error
+        return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
 
-_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("Decided", "Kept", "Failure")]
+
+_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("Decided", "Kept", "ErrorAnswer")]
 
 
 class Results(msgspec.Struct):

@@ -1,6 +1,7 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -24,16 +25,12 @@ class Metrics:
         self._seconds = Histogram(
             "oddsmith_seconds", "Time to answer.", ("route",), buckets=_BUCKETS, registry=self._registry
         )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._registry.register(_State(experiments))
+        self.series = cache(self._series)
 
-    def count(self, route: str, status: int, seconds: float) -> None:
-        """Count one answer."""
-        pair = self._known.get((route, status))
-        if pair is None:
-            pair = self._known[route, status] = self._answers.labels(route, str(status)), self._seconds.labels(route)
-        pair[0].inc()
-        pair[1].observe(seconds)
+    def _series(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        """The counter of answers and the histogram of seconds of a route and status."""
+        return self._answers.labels(route, str(status)), self._seconds.labels(route)
 
     def text(self) -> bytes:
         """All metrics as of now."""

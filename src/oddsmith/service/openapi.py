@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from oddsmith import __version__
-from oddsmith.service.messages import Failure
+from oddsmith.service.messages import ErrorAnswer
 
 __all__ = ["document"]
 
@@ -36,7 +36,7 @@ _LINKS = {
 @cache
 def document(routes: Sequence[Any]) -> bytes:
     """The document as JSON."""
-    types = [Failure, *(t for route in routes for t in (route.message, route.answer) if t is not None)]
+    types = [ErrorAnswer, *(t for route in routes for t in (route.message, route.answer) if t is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     ref = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -60,7 +60,7 @@ def document(routes: Sequence[Any]) -> bytes:
 
 def _described(route: Any, ref: dict[Any, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """One route as an operation; `fields` are the schemas of its message's fields."""
-    responses = {str(status): _answer(_SAYS[status], ref[Failure]) for status in route.statuses}
+    responses = {str(status): _answer(_SAYS[status], ref[ErrorAnswer]) for status in route.statuses}
     if route.name == "ready":
         responses["503"] = _answer(_SAYS[503], ref[route.answer])
     responses["200"] = _answer(route.summary, ref[route.answer] if route.answer else {})

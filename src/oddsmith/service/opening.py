@@ -50,8 +50,8 @@ class Opened:
         """What an expert's coming or going makes of policy and state."""
         return roster_change(self.bench)
 
-    def seat(self, name: str) -> None:
-        """See to it that an expert can join which another replica has let in; the file is read once for each change."""
+    def load_expert(self, name: str) -> None:
+        """Load an expert that another replica added; the policy file is read once for each change of it."""
         if name in self.bench:
             return
         stamp = self.file.path.stat().st_mtime_ns
@@ -60,7 +60,7 @@ class Opened:
             self.reread()
 
     def reread(self) -> None:
-        """Look for experts that were put on the bench since; the policy itself must be as it was."""
+        """Load experts that were put on the bench since; the policy itself must be as it was."""
         file = read_policy(self.file.path)
         if fingerprint(file.policy) != fingerprint(self.file.policy):
             raise BadFile(f"{file.path} must describe the policy that is being served, and the bench; it has changed")

@@ -6,9 +6,9 @@ A new route is one entry here and one function in `handlers` (and its messages, 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from oddsmith.service import deciding as d
 from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
-from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Scope
 
 __all__ = ["BODY_BYTES", "ROUTES", "Route"]
@@ -50,8 +50,18 @@ _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 ROUTES = (
-    Route("POST", "/v1/decide", Experiment.decide, "Draw an arm.", _DECIDE, m.Decide, m.Decided, _WRITES),
-    Route("POST", "/v1/decide/batch", h.decide_batch, "Draw arms.", _DECIDE, m.DecideBatch, m.Results, _WRITES, _BATCH),
+    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.Decided, _WRITES),
+    Route(
+        "POST",
+        "/v1/decide/batch",
+        d.decide_batch,
+        "Draw arms.",
+        _DECIDE,
+        m.DecideBatch,
+        m.Results,
+        _WRITES,
+        _BATCH,
+    ),
     Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.Kept, _CHANGES),
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.Kept, _WRITES),

@@ -1,4 +1,4 @@
-"""Reward windows: what nobody answered in time gets the default reward, written as an event."""
+"""Reward windows: a decision without a reward in time gets the default reward, written as an event."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,9 +17,9 @@ _CHUNK = 1000
 class Windows:
     """Closes windows in the order in which they opened; `close_due` moves a cursor over the log.
 
-    Replicas may do this side by side: the event of a default is known by its decision. Windows that a clock which was
-    ahead had opened in the future keep nobody waiting: they are put aside until their time comes. `beyond` says which
-    decisions nobody can learn from any more: these get no default.
+    Replicas may do this side by side: the event of a default is known by its decision. Windows that a clock
+    which was ahead opened in the future do not delay the others: they are put aside until their time comes. Decisions
+    among `unlearnable_ids` get no default.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class Windows:
         window: float,
         default: float,
         *,
-        beyond: Callable[[Sequence[str]], Awaitable[set[str]]] | None = None,
+        unlearnable_ids: Callable[[Sequence[str]], Awaitable[set[str]]] | None = None,
     ) -> None:
-        self._beyond = beyond
+        self._unlearnable_ids = unlearnable_ids
         self._store, self._writer, self._clock = store, writer, clock
         self._window, self._default = window, default
         self._cursor = 0
@@ -41,7 +41,7 @@ class Windows:
     async def run(self) -> None:
         """Close what is due, for ever."""
         while True:
-            with suppress(StoreFailed):  # the store's trouble is told by whoever needs an answer
+            with suppress(StoreFailed):  # requests that need an answer tell the store's trouble
                 await self.close_due()
             await asyncio.sleep(min(1.0, self._window / 5))
 
@@ -55,7 +55,7 @@ class Windows:
             passed = [*self._ahead, *found[: last + 1]]
             over = [window for window in passed if self._over(window, now)]
             ids = [window.id for window in over if not window.closed]
-            lost = await self._beyond(ids) if self._beyond is not None and ids else set()
+            lost = await self._unlearnable_ids(ids) if self._unlearnable_ids is not None and ids else set()
             due = [DefaultReward(id, self._default, now) for id in ids if id not in lost]
             if due:
                 await self._writer.append(due)

@@ -1,0 +1,215 @@
+"""Decisions, the handlers of /v1/decide and its batch: ask the experts, draw an arm, write the event, then answer."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.contexts import check_json, single
+from oddsmith.decision import Context, Decision, Odds, draw
+from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.experts.answered import Answer
+from oddsmith.experts.guarded import Guarded
+from oddsmith.policies.base import complete
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.learner import Now
+from oddsmith.service.messages import DecideBatch, Decided, DecideEntry, ErrorAnswer, Results
+from oddsmith.spelling import hint
+from oddsmith.storage.base import Receipt
+from oddsmith.storage.events import DecisionMade
+
+__all__ = ["decide", "decide_batch"]
+
+_log = logging.getLogger(__name__)
+
+
+async def decide(experiment: Experiment, message: DecideEntry) -> Decided:
+    """One decision, on disk."""
+    if message.unit is not None or experiment.settings.sticky:
+        return await _decide_for_unit(experiment, message)
+    event, answer = await _make(experiment, message, message.id)
+    (receipt,) = await experiment.writer.append([event])
+    return await _complete(experiment, answer, receipt)
+
+
+async def decide_batch(experiment: Experiment, message: DecideBatch) -> Results:
+    """Many decisions with one commit; each entry is answered, or refused, for itself."""
+    if experiment.settings.sticky:
+        decided = (decide(experiment, entry) for entry in message.decisions)
+        found = await asyncio.gather(*decided, return_exceptions=True)
+    else:
+        found = await _decide_all(experiment, message.decisions)
+    return Results([ErrorAnswer.of(one) if isinstance(one, BaseException) else one for one in found])
+
+
+async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) -> list[Decided | BaseException]:
+    answers: list[Decided | BaseException] = []
+    made: dict[int, tuple[DecisionMade, Decided]] = {}
+    for place, entry in enumerate(entries):
+        try:
+            _check_unit(experiment, entry)
+            made[place] = await _make(experiment, entry, entry.id)
+            answers.append(made[place][1])
+        except Exception as error:
+            answers.append(error)
+    receipts = await experiment.writer.append([event for event, _ in made.values()]) if made else ()
+    for (place, (_, answer)), receipt in zip(made.items(), receipts, strict=True):
+        answers[place] = await _complete(experiment, answer, receipt)
+    return answers
+
+
+async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> Decided:
+    """The decision that the unit has, or its next one."""
+    _check_unit(experiment, message)
+    while True:
+        kept = await _kept_for(experiment, message)
+        if isinstance(kept, Decided):
+            return kept
+        event, answer = await _make(experiment, message, kept)
+        (receipt,) = await experiment.writer.append([event])
+        answer = await _complete(experiment, answer, receipt)
+        if message.eligible is None or answer.arm in message.eligible:
+            return answer  # else another request was faster, for the same unit and with other arms
+
+
+async def _complete(experiment: Experiment, answer: Decided, receipt: Receipt) -> Decided:
+    """The answer with its position; where the id was known before, the first answer stands."""
+    if not receipt.new:
+        first = await experiment.stored(answer.id)
+        if first is None:
+            raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
+        return first
+    answer.position = receipt.position
+    experiment.decided[answer.arm] += 1
+    return answer
+
+
+async def _make(experiment: Experiment, message: DecideEntry, id: str | None) -> tuple[DecisionMade, Decided]:
+    """A decision that is not yet on disk, and its answer, which lacks the position."""
+    check_json(message.context)
+    eligible = None if message.eligible is None else _mask(experiment, message.eligible)
+    experiment.steps += 1
+    step = experiment.steps
+    id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
+    now = experiment.learner.now
+    if now.in_place:
+        async with experiment.learner.learning:
+            now = experiment.learner.now
+            odds, votes = await _odds(experiment, now, message.context, eligible, step)
+    else:
+        odds, votes = await _odds(experiment, now, message.context, eligible, step)
+    if odds.propensities.shape != (len(experiment.arms),):
+        raise InvalidInput(f"context must be a single one; the experts read {odds.propensities.shape[:-1]} of them")
+    decision = draw(odds, message.context, experiment.uniform(id), eligible=eligible, step=step)
+    would = None
+    if message.incumbent is not None or message.incumbent_odds is not None or experiment.settings.shadow:
+        would, decision = experiment.arms[decision.arm], _incumbents(experiment, message, decision, odds)
+    decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
+    event = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes, would is not None)
+    answer = experiment.answer(id, decision, seen=now.position)
+    if would is not None:
+        answer.would = would
+    if decision.log_weights is not None and decision.advice is not None and now.names:
+        answer.asleep = [name for name, value in zip(now.names, decision.advice, strict=True) if value != value]
+        _warn(experiment, now, answer.asleep)
+    return event, answer
+
+
+async def _odds(
+    experiment: Experiment, now: Now, context: Context, eligible: Bools | None, step: int
+) -> tuple[Odds, Array | None]:
+    """The odds in this context, and the votes they were made from.
+
+    Our own banks are asked on the event loop; other people's code in threads, because it may be slow, and with a copy
+    of the context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
+    """
+    loop = asyncio.get_running_loop()
+    if now.judge is None or now.advise is None:
+        return await loop.run_in_executor(experiment.threads, partial(_plain_odds, now, context, eligible, step)), None
+    if now.inline:
+        answer = Answer(*now.advise(now.state.experts, single(context), eligible))
+    else:
+        ask = partial(now.advise, now.state.experts, deepcopy(context), eligible)
+        answer = Answer(*await loop.run_in_executor(experiment.threads, ask))
+    return now.judge.odds(now.state, answer, eligible=eligible, step=step), answer.ballots
+
+
+def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
+    """The odds of a policy without experts under guard; whatever it raises is a refusal of the context."""
+    try:
+        return now.policy.odds(now.state, context, eligible=eligible, step=step)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"context must be one that the policy can read; {type(error).__name__}: {error}") from error
+
+
+def _warn(experiment: Experiment, now: Now, asleep: list[str]) -> None:
+    """One line in the log for each expert that fails, the first time."""
+    if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
+        for name, reason in now.experts.reasons().items():
+            if name in asleep and name not in experiment.warned:
+                _log.warning("experiment %s: expert %s sleeps: %r", experiment.name, name, reason[:200])
+        experiment.warned.update(asleep)
+
+
+def _mask(experiment: Experiment, eligible: list[str]) -> Bools:
+    mask = np.zeros(len(experiment.arms), dtype=np.bool_)
+    for arm in eligible:
+        mask[_number(experiment, "eligible", arm)] = True
+    return mask
+
+
+def _number(experiment: Experiment, what: str, arm: str) -> int:
+    """The arm's number; a name that is no arm's is refused."""
+    number = experiment.numbers.get(arm)
+    if number is None:
+        meant = hint(arm, experiment.arms)
+        raise InvalidInput(f"{what} must be among the arms {list(experiment.arms)[:8]}; got {arm!r:.60}{meant}")
+    return number
+
+
+def _incumbents(experiment: Experiment, message: DecideEntry, decision: Decision, ours: Odds) -> Decision:
+    """The decision of the incumbent that acts in shadow mode: its arm, with its odds."""
+    if message.incumbent is None:
+        raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")
+    arm = _number(experiment, "incumbent", message.incumbent)
+    if decision.eligible is not None and not decision.eligible[arm]:
+        raise InvalidInput(f"incumbent must be an eligible arm; got {message.incumbent!r}")
+    odds = np.zeros(len(experiment.arms))
+    for name, share in (message.incumbent_odds or {message.incumbent: 1.0}).items():
+        odds[_number(experiment, "incumbent_odds", name)] = share
+    if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
+        raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
+    column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
+    bonus = complete(experiment.learner.now.policy, ours._replace(propensities=odds)).bonus
+    return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
+
+
+def _check_unit(experiment: Experiment, message: DecideEntry) -> None:
+    """Refuses a unit where nothing is kept for it, and its lack, or another id, where something is."""
+    name, sticky = experiment.name, experiment.settings.sticky
+    if message.unit is not None and not sticky:
+        raise InvalidInput(f"unit must be left out, for experiment {name!r} is not sticky; got {message.unit!r}")
+    if message.unit is None and sticky:
+        raise InvalidInput(f"unit must be given, for experiment {name!r} is sticky; got none")
+    if message.id is not None and sticky:
+        raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {message.id!r}")
+
+
+async def _kept_for(experiment: Experiment, message: DecideEntry) -> Decided | str:
+    """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
+    for turn in range(1, len(experiment.arms) + 2):
+        id = f"~{message.unit}" if turn == 1 else f"~{message.unit}~{turn}"
+        kept = await experiment.stored(id)
+        if kept is None:
+            return id
+        if message.eligible is None or kept.arm in message.eligible:
+            return kept
+    raise NoEligibleArm(
+        f"unit {message.unit!r} has had a decision for every arm; none of {message.eligible} is among them"
+    )
