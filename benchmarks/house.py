@@ -153,7 +153,7 @@ def service_walks(folder: Path) -> dict[str, Walk]:
         served.reward("first", 1)
         served.state()
         decides, rewards = [], []
-        for turn in range(5):  # the learner looks at the log by itself four times a second: the smallest walk is without
+        for turn in range(5):  # the learner looks by itself four times a second: the smallest walk is without
             time.sleep(0.6)
             trace.clear()
             served.post("decide", {"id": f"turn-{turn}", "context": CONTEXT})

@@ -51,7 +51,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
-        return value if _finite_floats(value) else _rows(value) or [encode(inner) for inner in value]
+        if all(type(inner) is float for inner in value) and isfinite(sum(value)):  # as contexts often are
+            return value
+        return _rows(value) or [encode(inner) for inner in value]
     if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == np.object_):
         return encode(list(rows(value)))
     if isinstance(value, tuple):
@@ -91,11 +93,6 @@ def _rows(values: list[Any]) -> Any:
     if names is None or not all(isinstance(value, Row) and list(value) == names for value in values):
         return None
     return {"$rows": names, "values": [[encode(inner) for inner in value.values()] for value in values]}
-
-
-def _finite_floats(values: list[Any]) -> bool:
-    """Whether a list is plain numbers, as contexts often are."""
-    return all(type(inner) is float for inner in values) and isfinite(sum(values))
 
 
 def decode(value: Any) -> Any:

@@ -53,7 +53,7 @@ class Replica:
 @contextmanager
 def stalled(url: str, experiment: str, name: str) -> Iterator[None]:
     """A ninth writer, whose transaction is written at once and committed late."""
-    rows = [row_of(event) for event in (made(name), Reward(name, 1.0, 0.0))]
+    rows = [row_of(event, "first") for event in (made(name), Reward(name, 1.0, 0.0))]
     with PostgresStore(url, policy(), experiment=experiment) as store:
         run, connection = store._link.run, store._connection
         run(connection.execute("begin"))

@@ -1,8 +1,8 @@
 """Contexts as people bring them, read in one way by every door: forms, values and numbers."""
 
-from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, single, taken
+from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, taken
 from oddsmith.contexts.reading import numbers
-from oddsmith.contexts.values import as_number, check_columns, check_json, missing, plain, shown, unreadable
+from oddsmith.contexts.values import as_number, check_columns, check_json, missing, plain, shown, single, unreadable
 
 __all__ = [
     "Row",

@@ -14,11 +14,10 @@ import numpy as np
 from oddsmith.contexts.values import missing, plain, shown
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Row", "has_names", "is_batch", "is_table", "joined", "length", "one", "rows", "single", "taken"]
+__all__ = ["Row", "has_names", "is_batch", "is_table", "joined", "length", "one", "rows", "taken"]
 
 
 _USUAL = frozenset((str, int, float, bool, type(None)))
-_NUMBERS = _USUAL - {str} | {np.float64, np.float32, np.int64}
 
 
 class Row(dict[str, Any]):
@@ -60,17 +59,6 @@ def one(context: Any) -> Any:
         return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
     is_array = hasattr(context, "__array__") and not isinstance(context, np.generic) and not is_table(context)
     return np.asarray(context) if is_array else context
-
-
-def single(context: Any) -> Any:
-    """What is known to be one context: a list of bare numbers as an array, which nothing takes for a batch.
-
-    >>> single([1, None]), single(["a", 2])
-    (array([ 1., nan]), ['a', 2])
-    """
-    if isinstance(context, list | tuple) and context and _NUMBERS.issuperset(map(type, context)):
-        return np.array(context, dtype=np.float64)
-    return context
 
 
 def is_batch(context: Any) -> bool:

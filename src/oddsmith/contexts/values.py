@@ -10,10 +10,11 @@ import numpy as np
 from oddsmith.errors import InvalidInput
 from oddsmith.spelling import resembling
 
-__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "unreadable"]
+__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "single", "unreadable"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 _DEEPEST = 32  # dicts and lists in each other
+_NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.int64))
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -100,6 +101,17 @@ def check_columns(known: tuple[str, ...], names: tuple[Any, ...]) -> None:
 def shown(value: Any) -> str:
     """The beginning of what was given, on one line."""
     return f"a {type(value).__name__}" if hasattr(value, "columns") else " ".join(repr(value).split())[:60]
+
+
+def single(context: Any) -> Any:
+    """What is known to be one context: a list of bare numbers as an array, which nothing takes for a batch.
+
+    >>> single([1, None]), single(["a", 2])
+    (array([ 1., nan]), ['a', 2])
+    """
+    if isinstance(context, list | tuple) and context and _NUMBERS.issuperset(map(type, context)):
+        return np.array(context, dtype=np.float64)
+    return context
 
 
 def check_json(context: Any, depth: int = 0) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, check_range
 from oddsmith.decision import Context, State
-from oddsmith.experts.base import Experts, Wrapper, check_bank, no_infinity
+from oddsmith.errors import ExpertFailed
+from oddsmith.experts.base import Experts, Wrapper, check_bank
 
 __all__ = ["Clipped"]
 
@@ -48,4 +49,6 @@ class Clipped(Wrapper):
         return self._clipped(predictions), ballots
 
     def _clipped(self, predictions: Array) -> Array:
-        return np.clip(no_infinity(predictions, source="Clipped experts"), self.low, self.high)
+        if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
+            raise ExpertFailed("Clipped experts must give finite numbers; got an infinite one", kind="values")
+        return np.clip(predictions, self.low, self.high)

@@ -71,6 +71,7 @@ class Guarded(Wrapper):
     arms: Sequence[str] | None = None
     retired: frozenset[str] = frozenset()
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
+    _only: Experts | None = field(init=False, repr=False)  # the library's own bank, if there is no other
     record: Record = field(init=False, repr=False, default_factory=Record)
     _paces: dict[tuple[str, ...], Pace] = field(init=False, repr=False, default_factory=dict)
     _calls: "itertools.count[int]" = field(init=False, repr=False, default_factory=lambda: itertools.count(1))
@@ -87,6 +88,9 @@ class Guarded(Wrapper):
         arms = self.experts.arms if self.arms is None else check_names("arms", self.arms)
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
+        (leaf, *others) = self._leaves
+        plain = leaf.bank.own and not others and not self.retired
+        object.__setattr__(self, "_only", leaf.bank if plain else None)
         self._keep_pace()
         weakref.finalize(self, self._workers.close)
 
@@ -155,14 +159,18 @@ class Guarded(Wrapper):
 
     def _plain(self, state: State, context: Context, eligible: Bools | None) -> Advice | None:
         """What one bank of the library's own says, if nothing is wrong with it: most services have no other."""
-        (leaf, *others) = self._leaves
-        if others or not leaf.bank.own or self.retired:
+        if self._only is None:
             return None
-        outcome = ask(leaf, state=state, context=context, eligible=eligible)
-        if isinstance(outcome, Failure) or (self.arms is not None and outcome[0].shape[-1] != len(self.arms)):
+        for step in self._leaves[0].path:
+            state = state[step]
+        try:
+            predictions, ballots = self._only.advise(state, context, eligible)
+        except Exception:
             return None
-        low, high = np.fmin.reduce(outcome[0], axis=None), np.fmax.reduce(outcome[0], axis=None)
-        return outcome if self.within[0] <= low <= high <= self.within[1] else None
+        if self.arms is not None and predictions.shape[-1] != len(self.arms):
+            return None
+        low, high = np.fmin.reduce(predictions, axis=None), np.fmax.reduce(predictions, axis=None)
+        return (predictions, ballots) if self.within[0] <= low <= high <= self.within[1] else None
 
     def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, Outcome]]:
         """What each leaf says, or how it failed; side by side and within `timeout_ms`, if there is one."""

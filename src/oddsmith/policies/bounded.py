@@ -60,7 +60,16 @@ class Bounded:
 
     def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """The policy's odds, projected; its bonus is that of the projected odds, advice and weights are its own."""
-        odds = self.policy.odds(state, context, eligible=eligible, step=step)
+        return self._bound(self.policy.odds(state, context, eligible=eligible, step=step), eligible)
+
+    def weigh(
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+    ) -> Odds:
+        """The odds from advice at hand, projected; for a policy inside that weighs votes."""
+        inner: Any = self.policy
+        return self._bound(inner.weigh(state, advice, eligible=eligible, step=step), eligible)
+
+    def _bound(self, odds: Odds, eligible: Bools | None) -> Odds:
         n_arms = odds.propensities.shape[-1]
         for what, bounds in (("floors", self.floors), ("caps", self.caps)):
             if bounds.ndim and bounds.size != n_arms:

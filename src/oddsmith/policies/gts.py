@@ -84,14 +84,23 @@ class GeneralizedThompsonSampling(OverExperts):
             check_eligible(eligible)
         gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         fused = self.experts.fused(state.experts, context, state.log_weights, gamma, eligible)
-        if fused is not None:  # a compiled call has done the lines of the other branch
-            predictions, propensities, asleep = fused
-        else:
+        if fused is None:
             predictions, ballots = self.experts.advise(state.experts, context, eligible)
             predictions = checked_predictions(predictions, state.log_weights, eligible)
-            propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
-            asleep = weights.asleep(predictions, eligible)
+            return self.weigh(state, (predictions, ballots), eligible=eligible, step=step)
+        predictions, propensities, asleep = fused  # a compiled call has done what `weigh` does
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
+        return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
+
+    def weigh(
+        self, state: ExpertState, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+    ) -> Odds:
+        """The odds from the experts' predictions and ballots: their votes by weight, mixed with gamma."""
+        predictions, ballots = advice
+        gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+        bonus = _best_prediction(predictions, eligible) if self.optimism else None
+        asleep = weights.asleep(predictions, eligible)
         return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:

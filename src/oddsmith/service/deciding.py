@@ -12,7 +12,6 @@ from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import check_json, single
 from oddsmith.decision import Context, Decision, Odds, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm
-from oddsmith.experts.answered import Answer
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import complete
 from oddsmith.service.experiment import Experiment
@@ -79,7 +78,7 @@ async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> Deci
 async def _complete(experiment: Experiment, answer: Decided, receipt: Receipt) -> Decided:
     """The answer with its position; where the id was known before, the first answer stands."""
     if not receipt.new:
-        first = await experiment.stored(answer.id)
+        first = await _stored(experiment, answer.id)
         if first is None:
             raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
         return first
@@ -110,13 +109,40 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
         would, decision = experiment.arms[decision.arm], _incumbents(experiment, message, decision, odds)
     decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
     event = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes, would is not None)
-    answer = experiment.answer(id, decision, seen=now.position)
+    answer = _answer(experiment, id, decision, now.position)
     if would is not None:
         answer.would = would
     if decision.log_weights is not None and decision.advice is not None and now.names:
         answer.asleep = [name for name, value in zip(now.names, decision.advice, strict=True) if value != value]
         _warn(experiment, now, answer.asleep)
     return event, answer
+
+
+def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> Decided:
+    """The answer that tells a new decision; its position is not known yet."""
+    odds = dict(zip(experiment.arms, decision.propensities.tolist(), strict=True))
+    return Decided(
+        id=id,
+        experiment=experiment.name,
+        arm=decision.arm,
+        propensity=odds[decision.arm],
+        odds=odds,
+        step=decision.step,
+        position=0,
+        seen=seen,
+        new=True,
+    )
+
+
+async def _stored(experiment: Experiment, id: str) -> Decided | None:
+    """The answer that was given for this id, or None."""
+    found = await asyncio.to_thread(experiment.find, id)
+    if found is None:
+        return None
+    line, decision = found
+    answer = _answer(experiment, id, decision, line.seen or 0)
+    answer.position, answer.new = line.position, False
+    return answer
 
 
 async def _odds(
@@ -128,14 +154,14 @@ async def _odds(
     of the context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
     """
     loop = asyncio.get_running_loop()
-    if now.judge is None or now.advise is None:
+    if now.advise is None or now.weigh is None:
         return await loop.run_in_executor(experiment.threads, partial(_plain_odds, now, context, eligible, step)), None
     if now.inline:
-        answer = Answer(*now.advise(now.state.experts, single(context), eligible))
+        advice = now.advise(now.state.experts, single(context), eligible)
     else:
         ask = partial(now.advise, now.state.experts, deepcopy(context), eligible)
-        answer = Answer(*await loop.run_in_executor(experiment.threads, ask))
-    return now.judge.odds(now.state, answer, eligible=eligible, step=step), answer.ballots
+        advice = await loop.run_in_executor(experiment.threads, ask)
+    return now.weigh(now.state, advice, eligible=eligible, step=step), advice[1]
 
 
 def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
@@ -205,7 +231,7 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> Decided | s
     """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
     for turn in range(1, len(experiment.arms) + 2):
         id = f"~{message.unit}" if turn == 1 else f"~{message.unit}~{turn}"
-        kept = await experiment.stored(id)
+        kept = await _stored(experiment, id)
         if kept is None:
             return id
         if message.eligible is None or kept.arm in message.eligible:

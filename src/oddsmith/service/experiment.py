@@ -10,12 +10,11 @@ from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError, StoreFailed
 from oddsmith.service.clock import Clock
 from oddsmith.service.learner import Learner
-from oddsmith.service.messages import Decided
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Erased, Receipt
+from oddsmith.storage.base import Erased, Line, Receipt
 from oddsmith.storage.events import Event
 from oddsmith.storage.rows import AnotherValue
 from oddsmith.uniforms import Uniforms
@@ -87,14 +86,6 @@ class Experiment:
         """What a store refuses, in the units that rewards are sent in."""
         return refused.in_units(self.scale) if isinstance(refused, AnotherValue) else refused
 
-    async def stored(self, id: str) -> Decided | None:
-        """The answer that was given for this id, or None."""
-        found = await asyncio.to_thread(self._find, id)
-        if found is None:
-            return None
-        position, seen, decision = found
-        return self.answer(id, decision, seen=seen, position=position, new=False)
-
     async def unlearnable_ids(self, ids: Sequence[str]) -> set[str]:
         """Open decisions among these whose context was erased, where experts learn from contexts."""
         return await asyncio.to_thread(self._erased_ids, ids) if self.learner.now.in_place else set()
@@ -106,27 +97,11 @@ class Experiment:
             return {}
         return dict(zip(now.experts.names, posterior(now.state.log_weights).tolist(), strict=True))
 
-    def answer(self, id: str, decision: Decision, *, seen: int, position: int = 0, new: bool = True) -> Decided:
-        """The answer that tells a decision."""
-        odds = dict(zip(self.arms, decision.propensities.tolist(), strict=True))
-        return Decided(
-            id=id,
-            experiment=self.name,
-            arm=decision.arm,
-            propensity=odds[decision.arm],
-            odds=odds,
-            step=decision.step,
-            position=position,
-            seen=seen,
-            new=new,
-        )
-
-    def _find(self, id: str) -> tuple[int, int, Decision] | None:
+    def find(self, id: str) -> tuple[Line, Decision] | None:
+        """The line of a decision and the decision, or None."""
         lines = self.store.history([id], EVERYTHING)
         made = next((line for line in lines if line.kind == "decision"), None)
-        if made is None:
-            return None
-        return made.position, made.seen or 0, self.store.decisions([made.position])[0]
+        return None if made is None else (made, self.store.decisions([made.position])[0])
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
         accounts = {id: Account(self.store.rule) for id in ids}

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from oddsmith.decision import Policy, State
+from oddsmith.decision import Odds, Policy, State
 from oddsmith.errors import StoreFailed
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Advice
-from oddsmith.policies.judge import judge, weighed
+from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.judge import weighed
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Store
 from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
@@ -26,17 +27,17 @@ _BACKOFF = 0.5  # seconds before a store that failed is asked again
 class Now(NamedTuple):
     """What decisions are made with: a state, the position it is the fold up to, its policy, and facts about that.
 
-    `judge` weighs what `advise` of the `experts` returns; all None where the policy weighs no votes. `inline`: no
-    expert needs a thread. `in_place`: learning writes into the state.
+    `weigh` makes odds of what `advise` of the `experts` returns; all None where the policy weighs no votes. `inline`:
+    no expert needs a thread. `in_place`: learning writes into the state.
     """
 
     state: State
     position: int
     policy: Policy
-    judge: Policy | None = None
     experts: Experts | None = None
     names: tuple[str, ...] = ()
     advise: Callable[..., Advice] | None = None
+    weigh: Callable[..., Odds] | None = None
     inline: bool = False
     in_place: bool = False
 
@@ -191,7 +192,8 @@ class Learner:
             bank, names = inner.experts, tuple(inner.experts.names)
             inline = isinstance(bank, Guarded) and bank.inline
             advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
-            facts = judge(policy), bank, names, advise, inline, policy.moves
+            weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
+            facts = bank, names, advise, weigh, inline, policy.moves
             self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them

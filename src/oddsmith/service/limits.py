@@ -85,8 +85,8 @@ class Limits:
 
     def _refused(self, scope: Scope, limit: int) -> Refusal | None:
         """Why the head alone is enough to refuse."""
-        length = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
-        if length > self.target:
+        target = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
+        if target > self.target:
             return Refusal(414, "path_too_long", f"path and query must have at most {self.target:,} bytes")
         pairs = scope["headers"]
         size = 0
@@ -103,17 +103,14 @@ class Limits:
         if self.local and not _is_local(once.get(b"host"), once.get(b"origin")):
             here = "a service without keys must be called from this machine, and not by a page of another site"
             return Refusal(403, "forbidden", f"{here}; Host or Origin says otherwise")
-        return _refused_length(once.get(b"content-length"), b"transfer-encoding" in once, limit)
-
-
-def _refused_length(length: bytes | None, chunked: bool, limit: int) -> Refusal | None:
-    if length is None:
-        return None
-    if chunked:
-        return _malformed("content-length and transfer-encoding must not be sent together")
-    if not length.isdigit():
-        return _malformed("content-length must be a whole number")
-    return _too_large(limit) if len(length) > 18 or int(length) > limit else None
+        length = once.get(b"content-length")
+        if length is None:
+            return None
+        if b"transfer-encoding" in once:
+            return _malformed("content-length and transfer-encoding must not be sent together")
+        if not length.isdigit():
+            return _malformed("content-length must be a whole number")
+        return _too_large(limit) if len(length) > 18 or int(length) > limit else None
 
 
 async def _gathered(receive: Receive, limit: int) -> bytes | Refusal | None:

@@ -61,7 +61,7 @@ class Writer:
         except Exception:  # somebody's event cannot be written: let each answer for its own
             self._send_apart(batch)
             return
-        sent.add_done_callback(partial(self._tell, self._done, batch))
+        sent.add_done_callback(partial(self._tell, batch, self._send))
 
     def _send_apart(self, batch: list[_Waiting]) -> None:
         for events, future in batch:
@@ -71,23 +71,18 @@ class Writer:
                 if not future.done():
                     future.set_exception(error)
                 continue
-            sent.add_done_callback(partial(self._tell, self._answer, [(events, future)]))
+            sent.add_done_callback(partial(self._tell, [(events, future)], None))
         self._loop.call_soon(self._send)
 
-    def _tell(
-        self,
-        what: "Callable[[list[_Waiting], Future[_Receipts]], None]",
-        batch: list[_Waiting],
-        done: "Future[_Receipts]",
-    ) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for an answer any more
-            self._loop.call_soon_threadsafe(what, batch, done)
-
-    def _done(self, batch: list[_Waiting], done: "Future[_Receipts]") -> None:
-        self._answer(batch, done)
-        self._send()
+    def _tell(self, batch: list[_Waiting], then: Callable[[], None] | None, done: "Future[_Receipts]") -> None:
+        """Hand what the store's thread has done to the event loop."""
+        with suppress(RuntimeError):  # the loop is closed: no request waits for an answer any more
+            self._loop.call_soon_threadsafe(self._answer, batch, done)
+            if then is not None:
+                self._loop.call_soon_threadsafe(then)
 
     def _answer(self, batch: list[_Waiting], done: "Future[_Receipts]") -> None:
+        """Resolve the futures of a batch."""
         error = done.exception()
         if error is not None:
             known = error if isinstance(error, StoreFailed) else StoreFailed(f"events could not be written: {error}")

@@ -31,10 +31,9 @@ class DecisionMade:
     shadow: bool = False
 
     def __post_init__(self) -> None:
-        _check_name("id", self.id)
+        _check_name("id", self.id, self.time)
         if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
             raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
-        number("time", self.time, low=-1e12, high=1e12)
         if not 0 <= self.seen < 2**63:
             raise InvalidInput(f"seen must be a position, 0 or above; got {self.seen}")
         if self.votes is not None and self.votes.shape[1:] != self.decision.propensities.shape:
@@ -50,8 +49,7 @@ class Activation:
     time: float
 
     def __post_init__(self) -> None:
-        _check_name("id", self.id)
-        number("time", self.time, low=-1e12, high=1e12)
+        _check_name("id", self.id, self.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +106,8 @@ class ExpertChange:
     share: float | None = None
 
     def __post_init__(self) -> None:
-        _check_name("expert", self.expert)
+        _check_name("expert", self.expert, self.time)
         _check_name("key", self.key)
-        number("time", self.time, low=-1e12, high=1e12)
         if self.change not in ("added", "retired"):
             raise InvalidInput(f"change must be 'added' or 'retired'; got {self.change!r}")
         if (self.share is not None) != (self.change == "added"):
@@ -124,11 +121,13 @@ Event: TypeAlias = DecisionMade | Activation | Reward | DefaultReward | Correcti
 
 
 def _check_reward(decision: str, value: float, time: float) -> None:
-    _check_name("id", decision)
+    _check_name("id", decision, time)
     number("reward", value, low=0, high=1)
-    number("time", time, low=-1e12, high=1e12)
 
 
-def _check_name(what: str, name: str, *, empty: bool = False) -> None:
+def _check_name(what: str, name: str, time: float = 0.0, *, empty: bool = False) -> None:
+    """Refuses a name that cannot be kept, and the time of an event that is none."""
     if not isinstance(name, str) or len(name) > _LONGEST or (not name and not empty) or not name.isprintable():
         raise InvalidInput(f"{what} must be a string of 1 to {_LONGEST} printable characters; got {name!r:.60}")
+    if type(time) is not float or not -1e12 <= time <= 1e12:
+        number("time", time, low=-1e12, high=1e12)

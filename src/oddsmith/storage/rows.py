@@ -6,7 +6,6 @@ none. The context is kept apart, so that it can be erased.
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,22 +16,23 @@ from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
-from oddsmith.storage.events import DecisionMade, Event
+from oddsmith.storage.events import DecisionMade, Event, Reward
 
 __all__ = [
     "AnotherValue",
+    "EARLY",
     "Row",
-    "check_keys",
     "read_decision",
     "read_evidence",
     "repeated",
     "row_of",
     "unrewarded",
-    "waits",
 ]
 
+EARLY = ("reward", "activation")
+"""The kinds of lines that may come before the decision they are about."""
+
 _NOBODY = 255
-_written = json.JSONEncoder(allow_nan=False).encode
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -45,13 +45,15 @@ class Row(NamedTuple):
     context: str | None = None
 
 
-def row_of(event: Event) -> Row:
-    """What is written of an event; whatever cannot be written is refused here."""
+def row_of(event: Event, rule: Rule) -> Row:
+    """What is written of an event; whatever cannot be written, or must not with this rule, is refused here."""
     if not isinstance(event, DecisionMade):
+        if rule == "first" and isinstance(event, Reward) and event.key:
+            raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
         return Row(line_of(event))
     decision = event.decision
     arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
-    plain = {name: _plain(getattr(decision, name)) for name in ("step", "eligible", "arm", "index")}
+    plain = {name: getattr(decision, name) for name in ("step", "eligible", "arm", "index")}
     plain["numbers"] = {name: len(values) for name, values in arrays.items()}
     numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
     if event.votes is not None:
@@ -64,13 +66,8 @@ def row_of(event: Event) -> Row:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
     context = None if decision.context is None else _written(encode(decision.context))
-    return Row(line_of(event), body, numbers, context)
-
-
-def check_keys(rows: Sequence[Row], rule: Rule) -> None:
-    """Refuse rewards with a key where the first one counts."""
-    if rule == "first" and any(row.line.key for row in rows if row.line.kind == "reward"):
-        raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
+    line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen)
+    return Row(line, body, numbers, context)
 
 
 class AnotherValue(Conflict):
@@ -99,11 +96,6 @@ class AnotherValue(Conflict):
 def repeated(line: Line, position: int, value: float | None, *, parked: bool = False) -> Receipt:
     """The receipt of a line that was there before, at this position and with this value."""
     return Receipt(position, False, None if value == line.value else AnotherValue(line, value), parked)
-
-
-def waits(line: Line) -> bool:
-    """Whether a line may come before the decision it is about."""
-    return line.kind in ("reward", "activation")
 
 
 def unrewarded(line: Line) -> Receipt:
@@ -154,5 +146,10 @@ def _unpack_votes(said: list[Any], content: bytes) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """A number or name, or an array of them as a list."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    """An array, or a number of numpy's, as a list or a number."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"got {type(value).__name__}")
+
+
+_written = json.JSONEncoder(allow_nan=False, default=_plain).encode

@@ -9,7 +9,7 @@ from typing import Any
 
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.postgres.link import PLACES
-from oddsmith.storage.rows import Row, repeated, unrewarded, waits
+from oddsmith.storage.rows import EARLY, Row, repeated, unrewarded
 
 __all__ = ["GROUP", "write"]
 
@@ -60,7 +60,7 @@ async def write(connection: Any, experiment: int, rows: Sequence[Row]) -> list[R
         made = _decided_before(rows)
         for position, alone in await connection.fetch(_WRITE, experiment, *map(list, zip(*table, strict=True))):
             i = given[position % 2**PLACES - 1]
-            receipts[i] = Receipt(position, True, parked=alone and waits(rows[i].line) and i not in made)
+            receipts[i] = Receipt(position, True, parked=alone and rows[i].line.kind in EARLY and i not in made)
     old = [i for i in given if i not in receipts]
     if old:
         names = [(rows[i].line.id, rows[i].line.kind, rows[i].line.key) for i in old]
@@ -68,7 +68,7 @@ async def write(connection: Any, experiment: int, rows: Sequence[Row]) -> list[R
         first = {tuple(row)[:3]: tuple(row)[3:] for row in found}
         for i, name in zip(old, names, strict=True):
             position, value, alone = first[name]
-            receipts[i] = repeated(rows[i].line, position, value, parked=alone and waits(rows[i].line))
+            receipts[i] = repeated(rows[i].line, position, value, parked=alone and rows[i].line.kind in EARLY)
     return [receipts[i] for i in range(len(rows))]
 
 

@@ -17,7 +17,7 @@ from oddsmith.storage.meta import check_rule, meta_of
 from oddsmith.storage.postgres.link import PATIENCE, Link, belong, check_server, passing, said, trouble
 from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
-from oddsmith.storage.rows import Row, check_keys, row_of
+from oddsmith.storage.rows import Row, row_of
 
 __all__ = ["PostgresStore"]
 
@@ -65,8 +65,7 @@ class PostgresStore(PostgresReader):
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are committed."""
-        rows = [row_of(event) for event in events]
-        check_keys(rows, self._rule)
+        rows = [row_of(event, self._rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed:

@@ -15,14 +15,18 @@ from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
-from oddsmith.storage.rows import Row, check_keys, row_of
+from oddsmith.storage.rows import EARLY, Row, repeated, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock, belong, connect
 from oddsmith.storage.sqlite.reading import SQLiteReader
-from oddsmith.storage.sqlite.rows import insert
 
 __all__ = ["SQLiteStore"]
 
 _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # errors after which the same connection may go on
+
+_INSERT = (
+    "insert into events (kind, id, key, value, time, deferred, seen) values (?, ?, ?, ?, ?, ?, ?) "
+    "on conflict (id, kind, key) do nothing returning position"
+)
 
 _Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
 
@@ -38,8 +42,8 @@ class SQLiteStore(SQLiteReader):
     """A store in one file, for one process: a second one is refused.
 
     Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
-    of it. Who comes while nothing is being written inserts by itself, and only the commit is left to the writer's
-    thread: for one busy thread, such as an event loop, that is half the work. Receipts come after the commit. A full
+    of it. If no write is running, the caller inserts and the writer thread only commits: for one busy thread, such as
+    an event loop, that is half the work. Receipts come after the commit. A full
     disk fails what could not be written, and the store goes on when there is room again; after any other error of the
     disk it takes nothing more until it is opened anew.
 
@@ -75,12 +79,11 @@ class SQLiteStore(SQLiteReader):
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are on disk."""
-        rows = [row_of(event) for event in events]
-        check_keys(rows, self._rule)
+        rows = [row_of(event, self._rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed or self._broken:
-                raise StoreFailed(f"{self.path} takes no more events: {self._broken or 'it is closed'}")
+                raise self._refusal()
             if self._outstanding == 0 and self._writer.acquire(blocking=False):
                 self._begin(rows, future)
             else:
@@ -145,9 +148,10 @@ class SQLiteStore(SQLiteReader):
         """Insert in the caller's thread, which holds the right to write; the writer's thread commits."""
         future.set_running_or_notify_cancel()
         try:
-            self._check_trust()  # a snapshot that failed may have let go of the right just now
+            if self._broken:  # a snapshot that failed may have let go of the right just now
+                raise self._refusal()
             self._writing.execute("begin immediate")
-            receipts = tuple(insert(self._writing, row) for row in rows)
+            receipts = tuple(_insert(self._writing, row) for row in rows)
         except BaseException as error:
             known = self._failed(error)
             self._writer.release()
@@ -170,7 +174,7 @@ class SQLiteStore(SQLiteReader):
     def _write(self, group: list[_Entry]) -> None:
         try:
             with self._transaction():
-                answers = [tuple(insert(self._writing, row) for row in rows) for rows, _ in group]
+                answers = [tuple(_insert(self._writing, row) for row in rows) for rows, _ in group]
         except Exception as error:  # nobody is answered
             for _, future in group:
                 future.set_exception(error)
@@ -183,7 +187,8 @@ class SQLiteStore(SQLiteReader):
     def _transaction(self) -> Iterator[None]:
         """All or nothing on the writing connection."""
         with self._writer:
-            self._check_trust()
+            if self._broken:
+                raise self._refusal()
             try:
                 self._writing.execute("begin immediate")
                 yield
@@ -191,9 +196,8 @@ class SQLiteStore(SQLiteReader):
             except BaseException as error:
                 raise self._failed(error) from error
 
-    def _check_trust(self) -> None:
-        if self._broken:
-            raise StoreFailed(f"{self.path} takes no more events: {self._broken}")
+    def _refusal(self) -> StoreFailed:
+        return StoreFailed(f"{self.path} takes no more events: {self._broken or 'it is closed'}")
 
     def _failed(self, error: BaseException) -> BaseException:
         """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""
@@ -215,3 +219,32 @@ class SQLiteStore(SQLiteReader):
             for statement in statements:
                 changed = self._writing.execute(*statement).rowcount
         return changed
+
+
+def _insert(connection: sqlite3.Connection, row: Row) -> Receipt:
+    """Write a row if it is not there yet, inside a transaction."""
+    line = row.line
+    if line.kind == "correction" and not _rewarded(connection, line.id):
+        return unrewarded(line)
+    parked = line.kind in EARLY and not _decided(connection, line.id)
+    written = connection.execute(_INSERT, line[1:]).fetchone()
+    if written is None:
+        query = "select position, value from events where id = ? and kind = ? and key = ?"
+        return repeated(line, *connection.execute(query, (line.id, line.kind, line.key)).fetchone(), parked=parked)
+    position: int = written[0]
+    if row.body is not None:
+        had = row.context is not None
+        connection.execute("insert into decisions values (?, ?, ?, ?)", (position, row.body, row.numbers, had))
+        if had:
+            connection.execute("insert into contexts values (?, ?, ?)", (position, line.time, row.context))
+    return Receipt(position, True, parked=parked)
+
+
+def _decided(connection: sqlite3.Connection, decision: str) -> bool:
+    query = "select 1 from events where id = ? and kind = 'decision' limit 1"
+    return connection.execute(query, (decision,)).fetchone() is not None
+
+
+def _rewarded(connection: sqlite3.Connection, decision: str) -> bool:
+    query = "select 1 from events where id = ? and kind in ('reward', 'default') limit 1"
+    return connection.execute(query, (decision,)).fetchone() is not None
