@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith import saving
+from oddsmith import disk, saving
 from oddsmith.arrays import Bools
 from oddsmith.contexts import length, single
 from oddsmith.decision import (
@@ -208,7 +208,7 @@ class Agent:
         with self._learning, self._numbering:
             meta = {"seed": self.seed, "steps": self._steps, "arms": None if self.arms is None else list(self.arms)}
             content = saving.pack(self.policy, self._state, meta)
-        saving.write(Path(path), content)
+        disk.write(Path(path), content)
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> "Agent":

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "simplex"]
+__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "simplex", "whole"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -35,6 +35,20 @@ def number(
     if not (above and below and np.isfinite(found)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
     return found
+
+
+def whole(what: str, value: object, *, low: int = 1, high: int | None = None) -> int:
+    """`value` as a whole number of at least `low` (and at most `high`, if given).
+
+    >>> whole("steps", 100)
+    100
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise InvalidInput(f"{what} must be a whole number of at least {low}; got {value!r:.60}")
+    if high is not None and value > high:
+        most = "2^63 - 1" if high == 2**63 - 1 else f"{high:,}"
+        raise InvalidInput(f"{what} must be a whole number of at most {most}; got {value!r:.60}")
+    return int(value)
 
 
 def check_range(low: float, high: float) -> None:

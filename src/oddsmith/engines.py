@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
 from oddsmith import kernels
+from oddsmith.arrays import whole
 from oddsmith.errors import InvalidInput, MissingExtra
 
 __all__ = ["ENGINES", "each"]
@@ -42,8 +43,8 @@ def each(
     """
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise InvalidInput(f"workers must be a whole number of at least 1; got {workers!r}")
+    if workers is not None:
+        whole("workers", workers)
     _require(engine)
     if engine == "serial":
         yield from (_numbered(function, i, item, None) for i, item in enumerate(items))

@@ -2,13 +2,9 @@
 
 import io
 import json
-import os
-import secrets
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +12,7 @@ from oddsmith.decision import Policy, State
 from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import describe, difference, fingerprint
 
-__all__ = ["pack", "read", "replacing", "unpack", "unpack_part", "write"]
+__all__ = ["pack", "read", "unpack", "unpack_part"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -28,38 +24,6 @@ def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
     return buffer.getvalue()
-
-
-@contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path`, flushed to disk and put in its place at the end: all or nothing.
-
-    Whatever is raised meanwhile leaves what was there before. Others may read it as far as the umask, or the mode of
-    the file that it replaces, allows; a `private` file, none but its owner.
-    """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    except (OSError, ValueError) as error:
-        raise BadFile(f"cannot write {path}: {error}") from error
-    try:
-        with open(handle, "wb") as file:
-            if not private and path.is_file():
-                part.chmod(path.stat().st_mode & 0o777)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        raise BadFile(f"cannot write {path}: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write `content` to `path`: all or nothing; a `private` file can be read by its owner only."""
-    with replacing(path, private=private) as file:
-        file.write(content)
 
 
 def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from oddsmith import saving
+from oddsmith import disk, saving
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, counted, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import PolicyFile, read_policy
@@ -44,7 +44,7 @@ def _fit(asked: argparse.Namespace) -> str:
             f"log must have rewards to learn from; got none in {fitted.waiting} rows: nothing was written"
         )
     meta["steps"] = fitted.learnt + fitted.waiting
-    saving.write(asked.out, saving.pack(file.policy, fitted.state, meta))
+    disk.write(asked.out, saving.pack(file.policy, fitted.state, meta))
     posterior = _posterior(asked.out, file)
     if asked.json:
         record: dict[str, Any] = {

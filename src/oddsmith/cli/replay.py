@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.arrays import whole
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import read_policy
@@ -41,8 +42,8 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     log = reader(asked, file.arms).read(asked.log)
     n = len(rewarded(log))
     seed = checked_seed(asked.seed, file.seed, 0)
-    if asked.steps is not None and asked.steps < 1:
-        raise InvalidInput(f"steps must be a whole number of at least 1; got {asked.steps}")
+    if asked.steps is not None:
+        whole("steps", asked.steps)
     try:
         with asking(str(asked.policy)):
             lived = replay(file.policy, log, seed=seed, floor=asked.floor, steps=asked.steps)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oddsmith import theory
+from oddsmith.arrays import whole
 from oddsmith.cli.costs import DEFAULT_GAMMA, Played, gts, play, recorded, rewards, rivals, table, usual, why
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.errors import InvalidInput
@@ -52,8 +53,8 @@ def _assume(asked: argparse.Namespace, *, steps: bool) -> str:
     """Fill in what was not given, and say so in a sentence; empty where all was."""
     if asked.prior is not None and asked.experts is not None:
         raise InvalidInput("prior must not be given with experts, of which it is one in so many; got both")
-    if asked.experts is not None and asked.experts < 1:
-        raise InvalidInput(f"experts must be a whole number of at least 1; got {asked.experts}")
+    if asked.experts is not None:
+        whole("experts", asked.experts)
     missing = {
         "log loss": asked.loss is None,
         f"{_ARMS} arms": asked.arms is None,

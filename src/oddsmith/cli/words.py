@@ -10,6 +10,7 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oddsmith.arrays import whole
 from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.logs.reading import FORMATS, LogReader
 from oddsmith.losses import Loss
@@ -89,10 +90,7 @@ def check_file_place(path: Path) -> None:
 
 def checked_seed(*choices: int | None) -> int:
     """The first seed that is given."""
-    seed = next(one for one in choices if one is not None)
-    if not 0 <= seed < 2**63:
-        raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1; got {seed}")
-    return seed
+    return whole("seed", next(one for one in choices if one is not None), low=0, high=2**63 - 1)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from oddsmith.arrays import number
+from oddsmith.arrays import number, whole
 from oddsmith.client.calls import Calls
 from oddsmith.client.tries import Patience, Reply, Steps, Try
 from oddsmith.errors import InvalidInput, MissingExtra
@@ -39,9 +39,8 @@ class _Base:
             import httpx
         except ImportError as error:
             raise MissingExtra(f"{type(self).__name__} needs the extra oddsmith[client]; {error}") from error
-        if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 100:
-            raise InvalidInput(f"retries must be a whole number from 0 to 100; got {retries!r:.60}")
-        patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), retries)
+        tries = whole("retries", retries, low=0, high=100)
+        patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), tries)
         self.url = _checked_url(url)
         self._calls = Calls(experiment, patience)
         self._failed = httpx.RequestError

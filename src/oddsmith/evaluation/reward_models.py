@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Ints
+from oddsmith.arrays import Array, Bools, Ints, whole
 from oddsmith.contexts import has_names, numbers
 from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError
 from oddsmith.experts.schema import Schema, numeric
@@ -47,8 +47,7 @@ def cross_fit(
     >>> cross_fit(log, Ridge(1e-6))[0].round(3).tolist()
     [0.2, 0.8]
     """
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise InvalidInput(f"folds must be a whole number of at least 2; got {folds!r}")
+    whole("folds", folds, low=2)
     arms = log.n_arms if n_arms is None else n_arms
     if arms < log.n_arms:
         raise InvalidInput(f"n_arms must be at least the log's {log.n_arms}; got {arms}")

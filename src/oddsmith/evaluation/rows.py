@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Ints, finite
+from oddsmith.arrays import Array, Bools, Ints, finite, whole
 from oddsmith.errors import InvalidInput
 from oddsmith.logs.table import Log
 
@@ -143,10 +143,8 @@ def arm_target(log: Log, arm: int, n_arms: int | None = None) -> Array:
     [[0.0, 1.0], [0.0, 1.0]]
     """
     n = n_arms or log.n_arms
-    if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < n:
-        raise InvalidInput(f"arm must be a whole number from 0 to {n - 1}; got {arm!r}")
     odds = np.zeros((len(log), n))
-    odds[:, arm] = 1.0
+    odds[:, whole("arm", arm, low=0, high=n - 1)] = 1.0
     return odds
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, finite, number
+from oddsmith.arrays import Array, finite, number, whole
 from oddsmith.errors import InvalidInput, TooLarge
 
 __all__ = ["Cover", "ball_cover", "grid_cover"]
@@ -64,8 +64,7 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     >>> cover.n, round(cover.bound)
     (9, 25)
     """
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InvalidInput(f"dim must be a whole number of at least 1; got {dim!r}")
+    whole("dim", dim)
     number("bound", bound, low=0, high=np.inf, open_low=True)
     number("radius", radius, low=0, high=np.inf, open_low=True)
     _check_fits(lambda r: _cells_in_ball(dim, bound, r), radius, dim, memory, what="ball_cover")

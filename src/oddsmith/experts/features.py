@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints, number
+from oddsmith.arrays import Array, Ints, number, whole
 from oddsmith.errors import InvalidInput
 
 __all__ = ["FeatureMap", "Fourier", "Joined", "Plain", "Products"]
@@ -46,7 +46,7 @@ class Plain:
     most: int = 1024
 
     def __post_init__(self) -> None:
-        _check_count("most", self.most)
+        whole("most", self.most)
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class Products:
     most: int = 256
 
     def __post_init__(self) -> None:
-        _check_count("most", self.most)
+        whole("most", self.most)
 
     @property
     def name(self) -> str:
@@ -186,8 +186,3 @@ def _orthogonal(dim: int, n: int, rng: np.random.Generator) -> Array:
         directions, _ = np.linalg.qr(rng.standard_normal((dim, width)))
         blocks.append(directions * np.sqrt(rng.chisquare(dim, width)))
     return np.concatenate(blocks, axis=1)
-
-
-def _check_count(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{what} must be a whole number of at least 1; got {value!r}")

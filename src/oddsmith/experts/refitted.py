@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number
+from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number, whole
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names
@@ -92,9 +92,7 @@ class RefittedExperts(Experts):
             raise InvalidInput(f"models must be a dict of name: regressor; got {type(self.models).__name__}")
         check_names("names", self.models)
         for what, low, high in (("window", 2, 2**31), ("first", 1, self.window), ("seed", 0, 2**32 - 1)):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise InvalidInput(f"{what} must be a whole number from {low} to {high}; got {value!r}")
+            whole(what, getattr(self, what), low=low, high=high)
         number("pace", self.pace, low=1, high=np.inf)
         check_range(*self.clip)
         object.__setattr__(self, "models", {n: unfitted(n, model, self.seed) for n, model in self.models.items()})

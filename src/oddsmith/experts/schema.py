@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, whole
 from oddsmith.contexts import as_number, check_columns, has_names, is_batch, missing, numbers, one, rows, unreadable
 from oddsmith.errors import InvalidInput
 
@@ -48,9 +48,7 @@ class Schema:
         if twice := set(self.numbers) & set(self.categories):
             raise InvalidInput(f"a column must be numbers or categories; got {sorted(twice)[0]!r} as both")
         for what in ("buckets", "slots"):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**20:
-                raise InvalidInput(f"{what} must be a whole number from 1 to 2^20; got {value!r}")
+            whole(what, getattr(self, what), high=2**20)
 
     @classmethod
     def of(cls, contexts: Any, *, buckets: int = 8) -> "Schema":

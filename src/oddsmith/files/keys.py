@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oddsmith.arrays import Array, finite, number
+from oddsmith.arrays import Array, finite, number, whole
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.spelling import did_you_mean, hint
 
@@ -53,12 +53,7 @@ class Keys:
 
     def whole(self, name: str, default: Any = _REQUIRED, *, least: int = 1, most: int = 10**9) -> int:
         """A whole number of at least `least`."""
-        value = self.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(f"{self.named(name)} must be a whole number of at least {least}; got {value!r:.60}")
-        if value > most:
-            raise InvalidInput(f"{self.named(name)} must be a whole number of at most {most:,}; got {value!r:.60}")
-        return value
+        return whole(self.named(name), self.get(name, default), low=least, high=most)
 
     def numbers(self, name: str, *, ndim: int) -> Array:
         """Finite numbers in as many nested lists as `ndim`."""

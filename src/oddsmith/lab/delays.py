@@ -1,11 +1,11 @@
 """When rewards arrive: a fixed number of steps late, or a random one."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Ints, number
+from oddsmith.arrays import Ints, number, whole
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Arrivals", "Delay", "GeometricDelay", "arrivals"]
@@ -52,16 +52,11 @@ def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arriva
     >>> arrivals(1, 3, np.random.default_rng(0))
     Arrivals(order=array([0, 1]), arrived=array([0, 1, 2]))
     """
-    late = np.asarray(delay(steps, rng) if callable(delay) else np.full(steps, _whole(delay)))
+    fixed = 0 if callable(delay) else whole("delay", delay, low=0, high=2**40)
+    late = np.asarray(delay(steps, rng) if callable(delay) else np.full(steps, fixed))
     if late.shape != (steps,) or late.dtype.kind not in "iu" or late.min() < 0:
         raise InvalidInput(f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}")
     at = np.arange(steps) + late
     order: Ints = np.argsort(at, kind="stable")[: int((at < steps).sum())]
     arrived: Ints = np.cumsum(np.bincount(at[at < steps], minlength=steps))
     return Arrivals(order, arrived)
-
-
-def _whole(delay: Any) -> int:
-    if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or not 0 <= delay < 2**40:
-        raise InvalidInput(f"delay must be a whole number of at least 0, or a random delay; got {delay!r}")
-    return int(delay)

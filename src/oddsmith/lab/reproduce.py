@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import oddsmith
+from oddsmith import disk
 from oddsmith.engines import each
 from oddsmith.errors import InvalidInput
 from oddsmith.fingerprint import source_digest
@@ -50,7 +51,7 @@ def reproduce(
     results = each(_run, [(name, quick) for name in missing], engine=engine, workers=workers)
     for place, outcome in progress(results, len(missing), "experiments"):
         found[missing[place]] = outcome
-        _keep(outcome, paths[missing[place]])
+        disk.write(paths[missing[place]], json.dumps(asdict(outcome)).encode())
     ordered = {name: found[name] for name in chosen}
     report(Path(out) / "index.html", ordered, quick=quick)
     return ordered
@@ -128,9 +129,3 @@ def _finished(path: Path) -> Outcome | None:
         return Outcome(kept["title"], kept["text"], claims, figures, tables)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _keep(outcome: Outcome, path: Path) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-    part.replace(path)

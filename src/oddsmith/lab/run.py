@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.arrays import Array, Ints, whole
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
@@ -62,8 +62,7 @@ class Run:
         """The decisions and rewards of one run as a table (NaN: still on its way), if told to trace="log"."""
         if not self.decisions:
             raise InvalidInput("log needs the decisions; simulate with trace=('log',) to keep them")
-        if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < self.regret.shape[1]:
-            raise InvalidInput(f"run must be a whole number from 0 to {self.regret.shape[1] - 1}; got {run!r}")
+        whole("run", run, low=0, high=self.regret.shape[1] - 1)
         rows = [Decision._make(None if c is None else c[run] for c in decision) for decision in self.decisions]
         arrived = np.isin(np.arange(len(rows)), self.due.order)
         return Log.of(rows, np.where(arrived, self.rewards[:, run], np.nan))

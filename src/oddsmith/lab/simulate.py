@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, whole
 from oddsmith.decision import Decision, Odds, Policy, check_policy, draw
 from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
@@ -110,8 +110,7 @@ def _compiled(policy: Any, world: Any, shape: tuple[int, int], seed: int, due: A
 
 def check_seed(seed: Any) -> None:
     """Refuses what is not a whole number from 0 to 2^63 - 1."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1; got {seed!r}")
+    whole("seed", seed, low=0, high=2**63 - 1)
 
 
 def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], trace: Any) -> None:
@@ -121,8 +120,7 @@ def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], t
     if not callable(noise):
         raise InvalidInput(f"noise must be a function of means and a generator; got {type(noise).__name__}")
     for what, value in zip(("steps", "runs"), numbers, strict=False):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidInput(f"{what} must be a whole number of at least 1; got {value!r}")
+        whole(what, value)
     if numbers[0] * numbers[1] > _MOST:
         raise TooLarge(f"steps · runs must be at most {_MOST:,}, kept in memory; got {numbers[0] * numbers[1]:,}")
     check_seed(numbers[2])

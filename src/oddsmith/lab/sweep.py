@@ -1,7 +1,6 @@
 """sweep: policies x worlds x seeds on any engine; every finished cell is kept, so that a sweep can be resumed."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.decision import Policy
+from oddsmith.disk import replacing
 from oddsmith.engines import each
 from oddsmith.errors import InvalidInput, MissingExtra, NotPortable, NoVersion
 from oddsmith.fingerprint import describe, opaque, source_digest, unversioned
@@ -88,6 +88,8 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
     folder = Path(out) / "cells"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for part in folder.glob(".*.part"):  # of a sweep that was killed while it wrote
+            part.unlink()
     except OSError as error:
         raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
     tables = {i: table for i, key in enumerate(keys) if (table := _finished(folder / f"{key}.parquet")) is not None}
@@ -137,16 +139,8 @@ def _finished(path: Path) -> Any:
 
 
 def _write(table: Any, path: Path) -> None:
-    """The whole file or none, whatever happens meanwhile."""
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as file:
-            _parquet().write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
+    with replacing(path) as file:
+        _parquet().write_table(table, file)
 
 
 def _arrow() -> Any:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts import rows as contexts_of
+from oddsmith.disk import replacing
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import encode
 from oddsmith.logs.table import Log
-from oddsmith.saving import replacing
 
 __all__ = ["write"]
 

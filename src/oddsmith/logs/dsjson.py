@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts import rows as rows_of
+from oddsmith.disk import replacing
 from oddsmith.errors import BrokenLog, InvalidInput
 from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.jsonl import objects
 from oddsmith.logs.pieces import Layout, Piece
 from oddsmith.logs.table import Log
-from oddsmith.saving import replacing
 
 __all__ = ["looks_like", "read", "write"]
 

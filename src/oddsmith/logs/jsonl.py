@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
-from oddsmith.saving import replacing
 
 __all__ = ["objects", "read", "write"]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.logs.arrow import arrow, batch_of, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
-from oddsmith.saving import replacing
 
 __all__ = ["names", "read", "row_groups", "write"]
 

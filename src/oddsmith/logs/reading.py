@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from oddsmith.arrays import whole
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.logs import arrow, csv, csv_writing, dsjson, jsonl, open_bandit, parquet
@@ -50,8 +51,7 @@ class LogReader:
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise InvalidInput(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise InvalidInput(f"rows must be a whole number of at least 1; got {self.rows!r}")
+        whole("rows", self.rows)
         if self.arms is not None:
             object.__setattr__(self, "arms", check_names("arms", self.arms))
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
+from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import explored
-from oddsmith.policies.counts import CountState, OverArms, check_arms
+from oddsmith.policies.counts import CountState, OverArms
 
 __all__ = ["BetaThompsonSampling"]
 
@@ -32,7 +32,7 @@ class BetaThompsonSampling(OverArms):
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
-        check_arms(self.n_arms)
+        whole("n_arms", self.n_arms)
         for what in ("wins", "losses"):
             number(what, getattr(self, what), low=0.01, high=1e6)
         number("gamma", self.gamma, low=0, high=1)

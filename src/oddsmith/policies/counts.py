@@ -10,7 +10,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import check_eligible
 from oddsmith.policies.explanation import ArmExplanation
 
-__all__ = ["CountState", "OverArms", "check_arms", "numbered_arms"]
+__all__ = ["CountState", "OverArms", "numbered_arms"]
 
 
 class CountState(NamedTuple):
@@ -19,12 +19,6 @@ class CountState(NamedTuple):
     pulls: Array
     sums: Array
     learnt: int
-
-
-def check_arms(n_arms: Any) -> None:
-    """Refuses fewer than one arm."""
-    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
-        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
 
 
 def numbered_arms(n: int) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
+from oddsmith.arrays import Array, Bools, whole
 from oddsmith.errors import InvalidInput
 
 __all__ = ["check_directions", "directions", "shared_best"]
@@ -56,7 +56,6 @@ def directions(dim: int, n: int, seed: int) -> Array:
 
 def check_directions(n: Any, seed: Any) -> None:
     """Refuses a number of directions that is not a power of two, and what is no seed."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(f"seed must be a whole number of at least 0; got {seed!r}")
+    whole("seed", seed, low=0)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2 or n & (n - 1):
         raise InvalidInput(f"directions must be a power of two of at least 2; got {n!r}")

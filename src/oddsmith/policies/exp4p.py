@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.arrays import Array, Bools, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
@@ -40,8 +40,7 @@ class EXP4P(OverExperts):
 
     def __post_init__(self) -> None:
         self.checked()
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:
-            raise InvalidInput(f"steps must be a whole number of at least 1; got {self.steps!r}")
+        whole("steps", self.steps)
         number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
 
     @property

@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
+from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import check_eligible
-from oddsmith.policies.counts import check_arms, numbered_arms
+from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation
 from oddsmith.policies.features import checked_dim, feature_names, read_features
 
@@ -68,7 +68,7 @@ class OverFeatures:
         """For `__post_init__`."""
         object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
         if self.n_arms is not None:
-            check_arms(self.n_arms)
+            whole("n_arms", self.n_arms)
         number("ridge", self.ridge, low=1e-12, high=1e100)
 
     def init(self, shape: tuple[int, ...] = ()) -> GaussianState:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
+from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import certain
-from oddsmith.policies.counts import CountState, OverArms, check_arms
+from oddsmith.policies.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]
 
@@ -32,7 +32,7 @@ class KLUCB(OverArms):
     positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
-        check_arms(self.n_arms)
+        whole("n_arms", self.n_arms)
         number("c", self.c, low=0, high=np.inf)
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Ints, Real, number
+from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
 from oddsmith.experts.schema import Schema
@@ -82,8 +82,8 @@ class ParticleThompsonSampling:
         object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
         least = {"memory": 1, "moves_per_resampling": 1, "seed": 0}
         for what, low in least.items():
-            _check_whole(what, getattr(self, what), low)
-        _check_whole("n_particles", self.n_particles, max(16, 4 * self.dim))
+            whole(what, getattr(self, what), low=low)
+        whole("n_particles", self.n_particles, low=max(16, 4 * self.dim))
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
         number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
@@ -251,11 +251,6 @@ def resampled(share: Array, uniform: float) -> Ints:
     last = int(np.flatnonzero(share)[-1])
     chosen: Ints = np.minimum(np.searchsorted(sums, places, side="right"), last)
     return chosen
-
-
-def _check_whole(what: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{what} must be a whole number of at least {least}; got {value!r}")
 
 
 def _heard(phi: Array) -> Bools:

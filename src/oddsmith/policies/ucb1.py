@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
+from oddsmith.arrays import Array, Bools, whole
 from oddsmith.decision import Context, Odds
 from oddsmith.policies.base import certain
-from oddsmith.policies.counts import CountState, OverArms, check_arms
+from oddsmith.policies.counts import CountState, OverArms
 
 __all__ = ["UCB1"]
 
@@ -30,7 +30,7 @@ class UCB1(OverArms):
     positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
-        check_arms(self.n_arms)
+        whole("n_arms", self.n_arms)
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:

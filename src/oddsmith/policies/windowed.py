@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real
+from oddsmith.arrays import Array, Bools, Real, whole
 from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
@@ -63,8 +63,7 @@ class Windowed:
     window: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.window, bool) or not isinstance(self.window, int | np.integer) or self.window < 1:
-            raise InvalidInput(f"window must be a whole number of at least 1; got {self.window!r}")
+        whole("window", self.window)
         policy: Any = self.policy
         fits = isinstance(policy, GeneralizedThompsonSampling)
         if not fits or not policy.orderless:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from oddsmith import saving
+from oddsmith import disk
 from oddsmith.errors import BadFile, InvalidInput
 
 __all__ = ["Figure", "Section", "Table", "render", "write"]
@@ -97,7 +97,7 @@ def write(path: Path, title: str, intro: str, sections: list[Section]) -> Path:
     content = render(title, intro, sections).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        saving.write(path, content)
+        disk.write(path, content)
     except (OSError, BadFile) as error:
         raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
     return path

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 
-from oddsmith import saving
+from oddsmith import disk
 from oddsmith.errors import BadFile, InvalidInput
 
 __all__ = ["ALL_SCOPES", "Key", "KeyRing", "Scope", "create", "read_keys", "revoke"]
@@ -160,7 +160,7 @@ def _editing(path: str | Path) -> Iterator[list[Key]]:
         keys = list(read_keys(path)) if path.exists() else []
         yield keys
         content = msgspec.json.encode({"format": FORMAT, "keys": keys})
-        saving.write(path, msgspec.json.format(content) + b"\n", private=True)
+        disk.write(path, msgspec.json.format(content) + b"\n", private=True)
     finally:
         os.close(handle)
 

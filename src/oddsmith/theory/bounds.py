@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, number, simplex
+from oddsmith.arrays import Array, number, simplex, whole
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Scaled
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
@@ -57,8 +57,7 @@ def capped(terms: Mapping[str, float], steps: float, *, eta: float | None, gamma
 
 def check_problem(n_arms: int, steps: float) -> None:
     """Refuses fewer than one arm or one step."""
-    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
-        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
+    whole("n_arms", n_arms)
     number("steps", steps, low=1, high=inf)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, check_range, number
+from oddsmith.arrays import Array, check_range, number, whole
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss
 from oddsmith.theory.constants import Coefficient
@@ -119,8 +119,7 @@ def certify(loss: Loss, low: float = 0.0, high: float = 1.0, *, n: int = 400) ->
     check_range(low, high)
     if not callable(loss):
         raise InvalidInput(f"loss must be a function of prediction and reward; got {loss!r}")
-    if isinstance(n, bool) or not isinstance(n, int) or n < 10:
-        raise InvalidInput(f"n must be a whole number of at least 10; got {n!r}")
+    whole("n", n, low=10)
     grid = np.linspace(low, high, n + 1)
     l1, l0 = evaluated(loss, grid, 1.0), evaluated(loss, grid, 0.0)
     broken = _infinite(grid, l1, l0)

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, finite, number
-from oddsmith.errors import InvalidInput
+from oddsmith.arrays import Array, finite, number, whole
 from oddsmith.worlds.base import History, World
 
 __all__ = ["LinearWorld", "LogisticWorld"]
@@ -17,11 +16,6 @@ def _features(runs: int, n_arms: int, dim: int, rng: np.random.Generator) -> Arr
     drawn = rng.standard_normal((runs, n_arms, dim))
     directions: Array = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
     return directions
-
-
-def _check_arms(n_arms: object) -> None:
-    if isinstance(n_arms, bool) or not isinstance(n_arms, int) or n_arms < 1:
-        raise InvalidInput(f"n_arms must be a whole number of at least 1; got {n_arms!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +32,7 @@ class LogisticWorld(World):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", finite("theta", self.theta, ndim=1))
-        _check_arms(self.n_arms)
+        whole("n_arms", self.n_arms)
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
         return _features(runs, self.n_arms, len(self.theta), rng)
@@ -59,7 +53,7 @@ class LinearWorld(World):
         theta = finite("theta", self.theta, ndim=1)
         number("the norm of theta", float(np.linalg.norm(theta)), low=0, high=0.5)
         object.__setattr__(self, "theta", theta)
-        _check_arms(self.n_arms)
+        whole("n_arms", self.n_arms)
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
         return _features(runs, self.n_arms, len(self.theta), rng)

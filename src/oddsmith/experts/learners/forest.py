@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
-from oddsmith.errors import InvalidInput
+from oddsmith.arrays import Array, Ints, whole
 from oddsmith.experts.learners.base import Belief, Seen
 from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, one_of, stumps
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
@@ -51,9 +50,8 @@ class Forest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, least in (("trees", self.trees, 1), ("window", self.window, 2 * FIRST)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidInput(f"{what} must be a whole number of at least {least}; got {value!r}")
+        whole("trees", self.trees)
+        whole("window", self.window, low=2 * FIRST)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith import saving
+from oddsmith import disk
 from oddsmith.reports import write as write_page
 
 
@@ -38,7 +38,7 @@ def test_others_may_read_what_is_shared_as_the_umask_allows(tmp_path: Path, umas
 def test_a_private_file_is_its_owners(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "keys.json"
     path.touch(mode=0o644)
-    saving.write(path, b"secret", private=True)
+    disk.write(path, b"secret", private=True)
     assert mode(path) == 0o600
     assert umask  # whatever it is
 
@@ -47,17 +47,17 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.touch()
     path.chmod(0o640)
-    saving.write(path, b"new")
+    disk.write(path, b"new")
     assert mode(path) == 0o640
     assert path.read_bytes() == b"new"
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    saving.write(path, b"old")
+    disk.write(path, b"old")
 
     def fail() -> None:
-        with saving.replacing(path) as file:
+        with disk.replacing(path) as file:
             file.write(b"new")
             raise RuntimeError
 
@@ -66,4 +66,4 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"old"
     with pytest.raises(od.BadFile, match="cannot write"):
-        saving.write(tmp_path / "nowhere" / "file", b"")
+        disk.write(tmp_path / "nowhere" / "file", b"")
