@@ -240,8 +240,9 @@ def test_replay_begins_with_what_it_earns_more_than_the_logger(log: od.Log, caps
     od.write_log(
         od.Log(arm=log.arm, reward=log.reward * 0, propensities=log.propensities, context=log.context), "0.parquet"
     )
-    found = asked(capsys, "replay", "0.parquet", "--policy", "news.toml", "--arms", *ARMS)
-    assert found["verdict"].endswith("all of its rewards are the same, which says nothing about chance.")
+    assert main(["replay", "0.parquet", "--policy", "news.toml", "--json", "--arms", *ARMS]) == 3
+    said = json.loads(capsys.readouterr().out)["verdict"]
+    assert said.endswith("the same, which says nothing about chance: log decisions until some differ.")
 
 
 def test_fit_writes_an_agent_that_goes_on_and_can_be_evaluated(log: od.Log, capsys: Any) -> None:

@@ -38,6 +38,7 @@ def test_a_log_without_rewards_is_told_so_by_every_command(log: od.Log, capsys: 
     od.write_log(waiting[:600], "waiting.parquet")
     for command, words in {
         "evaluate --target news.toml": "log must have rewards; got none in 600 rows",
+        "evaluate --target news.toml --model linear": "log must have rewards; got none in 600 rows",
         "replay --policy news.toml": "log must have rewards; got none in 600 rows",
         "fit --policy news.toml --out state.npz": "log must have rewards to learn from; got none in 600 rows: "
         "nothing was written",

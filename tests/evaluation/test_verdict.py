@@ -208,3 +208,23 @@ def test_anytime_intervals_say_what_they_assume() -> None:
     assert found.endswith(
         "(rule constant). Next: ask for the interval anytime, which is for the mean of a value that drifts."
     )
+
+
+def test_a_tie_has_no_highest() -> None:
+    spans = (0.1, 0.05, 0.15), (0.1, 0.05, 0.15), (-0.1, -0.2, -0.05)
+    assert str(verdict(saying(assessed("b", "c", "a"), *spans))).startswith("b, level with c, earns 0.100 more per")
+    near = (0.1, 0.05, 0.15), (0.1 - 1e-9, 0.05, 0.15), (-0.1, -0.2, -0.05)
+    assert str(verdict(saying(assessed("b", "c", "a"), *near))).startswith("b, the highest of 3, earns 0.100 more per")
+    second = (0.1, 0.05, 0.15), (0.0, -0.05, 0.15), (0.0, -0.05, 0.15)
+    assert str(verdict(saying(assessed("b", "c", "a"), *second))).startswith("b, the highest of 3, earns 0.100 more")
+
+
+@pytest.mark.parametrize("reward", [0.0, 0.5, 1.0])
+def test_equal_rewards_tell_no_target_from_another(reward: float) -> None:
+    rows = log()
+    same = od.Log(arm=rows.arm, reward=np.full(900, reward), propensities=rows.propensities, arms=ARMS)
+    said = str(verdict(assessed("a", "b", log=same)))
+    assert said.startswith(
+        f"All 900 rewards are {reward:g}, which tells no target from another: No difference is shown"
+    )
+    assert "level with" in said

@@ -176,3 +176,12 @@ def test_sixteen_rows_to_a_logarithm() -> None:
     for f in (np.full((20, 1), 1.5), np.full((20, 1), -0.5), np.full((20, 1), np.nan), np.full((20, 1), 1e-30)):
         assert total_log_loss(f, one) is None
     assert total_log_loss(np.full((20, 1), 0.5), one / 2) is None
+
+
+def test_a_log_that_waits_for_all_rewards_leaves_the_prior() -> None:
+    log, gts = event_log(20, 3, sleepy=False), policy()
+    waiting = od.Log(**(log.columns() | {"reward": np.full(20, np.nan)}))
+    fit = od.fit_log(gts, waiting)
+    assert (fit.learnt, fit.waiting) == (0, 20)
+    np.testing.assert_array_equal(fit.state.log_weights, gts.init().log_weights)
+    assert str(fit).startswith("0 rewards learnt, 20 still waiting.")

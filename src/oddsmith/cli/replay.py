@@ -63,7 +63,7 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
             f"accepted  {accepted:,} of {n:,} rows, as the policy's own first {accepted:,} steps"
         )
         text = "\n\n".join(part for part in (sentence, picture, table) if part)
-    return Refused(text) if accepted < _LEAST else text
+    return Refused(text) if accepted < _LEAST or not lived.error > 0 else text
 
 
 def _verdict(name: str, lived: Any, log: Log) -> tuple[str, str]:
@@ -78,7 +78,8 @@ def _verdict(name: str, lived: Any, log: Log) -> tuple[str, str]:
     if accepted < _LEAST:
         return f"{plain}; {accepted} accepted rows are too few to compare them, {_LEAST} would do.", ""
     if not lived.error > 0:
-        return f"{plain}; all of its rewards are the same, which says nothing about chance.", ""
+        next_step = "log decisions until some differ" if rewards.min() == rewards.max() else "try another seed"
+        return f"{plain}; all of its rewards are the same, which says nothing about chance: {next_step}.", ""
     reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * hypot(lived.error, float(rewards.std()) / np.sqrt(len(rewards)))
     more = lived.value - today
     span = Span(more, max(-1.0, more - reach), min(1.0, more + reach))

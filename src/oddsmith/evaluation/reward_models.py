@@ -7,6 +7,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Ints, whole
 from oddsmith.contexts import has_names, numbers
 from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError
+from oddsmith.evaluation.rows import rewarded
 from oddsmith.experts.schema import Schema, numeric
 from oddsmith.logs.table import Log
 from oddsmith.uniforms import Uniforms
@@ -52,6 +53,7 @@ def cross_fit(
     if arms < log.n_arms:
         raise InvalidInput(f"n_arms must be at least the log's {log.n_arms}; got {arms}")
     known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
+    rewarded(log)  # without any reward, there is no estimator to do with
     if known.sum() < 2 * folds:
         raise InvalidInput(
             f"a reward model needs at least {2 * folds} rows with rewards, 2 for each fold; got {int(known.sum())}: do "

@@ -1,6 +1,6 @@
 """The verdict: an assessment in one sentence that can be read aloud, with the next step where the log has no answer."""
 
-from math import ceil, isinf
+from math import ceil, isclose, isinf
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -57,13 +57,18 @@ def verdict(found: Assessment) -> Verdict:
     values = _best_first({name: found.answers[name].get(estimator or "", "") for name in names})
     sentences = []
     for place, (name, one) in enumerate(compare.items()):
-        own = f"{name}, the highest of {len(compare)}," if place == 0 and len(compare) > 1 else name
+        own = name if place else _highest(compare)
         how = _how(found, one, estimator or "", len(differences))
         sentences.append(_difference(compared(own, called(found.baseline), _span(one), how), one))
     sentences += [
         _value(found, name, one, differences.get(name)) for name, one in values.items() if name not in compare
     ]
     sentences += [_refusal(found, name) for name in names if name not in compare and name not in values]
+    rewards = found.log.rewarded().reward
+    if compare and rewards.min() == rewards.max():
+        sentences[0] = (
+            f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target from another: {sentences[0]}"
+        )
     if not isinstance(found.served, str) and found.served.caught:
         claim = "" if found.served.evidence == "decisive" else f"there is {found.served.evidence} evidence that "
         sentences[0] = f"Caution, {claim}arms do not follow the logged odds, so this may be wrong: {sentences[0]}"
@@ -110,6 +115,15 @@ def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
     """Those that were answered, the highest value first."""
     numbers = [(name, one) for name, one in answers.items() if isinstance(one, Estimate) and given(one)]
     return dict(sorted(numbers, key=lambda pair: -pair[1].value))
+
+
+def _highest(compare: dict[str, Estimate]) -> str:
+    """The name of the first target, and how it stands beside the others."""
+    first, *others = compare
+    level = [name for name in others if isclose(compare[name].value, compare[first].value, rel_tol=0, abs_tol=1e-12)]
+    if level:
+        return f"{first}, level with {' and '.join(level)},"
+    return f"{first}, the highest of {len(compare)}," if others else first
 
 
 def _difference(sentence: str, one: Estimate) -> str:

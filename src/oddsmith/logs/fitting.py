@@ -106,6 +106,7 @@ def fit_log(
     folded on any engine, and merged. Where order defines the posterior, the logs are one stream in the order given,
     and other engines than "serial" are refused. Advice is what the log says; where it has none, the experts are asked
     in batches (and a sleeper is charged as if no reward had come before). Memory is bounded by the reader's rows.
+    Logs whose rewards have not come yet are no mistake: the state is then the prior, `learnt` 0 and all rows `waiting`.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
