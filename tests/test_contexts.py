@@ -70,7 +70,7 @@ def test_numbers(context: Any, found: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: numbers([[1, 2], [3]]), "context must be numbers, the same many each time"),
+        (lambda: numbers([[1, 2], [3]]), "context must be rows of the same length; got"),
         (lambda: numbers(TABLE), "context column 'city' must be a number; got 'Rome': make it a category of a Schema"),
         (lambda: numbers([RECORDS[0]]), "context must be numbers in an array; got a dict: give a Schema"),
         (
@@ -78,7 +78,7 @@ def test_numbers(context: Any, found: Any) -> None:
             "the same many numbers each; got 1 and 2",
         ),
         (lambda: rows(pd.DataFrame([[1, 2]], columns=["a", "a"])), "distinct names; got 'a' twice: rename one"),
-        (lambda: length(iter([1])), r"contexts must be rows: .*\(decide takes one\)"),
+        (lambda: length(iter([1])), r"contexts must be rows: .*\(decide takes one context\)"),
         (lambda: od.Schema(("age",)).encode({"age": np.timedelta64(3, "ns")}), "column 'age'.*got the time"),
         (lambda: od.Schema(categories=("city",)).encode({"city": ["Rome"]}), "column 'city' must be text.*got a list"),
     ],

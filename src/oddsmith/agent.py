@@ -26,6 +26,7 @@ from oddsmith.decision import (
 )
 from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
 from oddsmith.experts.base import check_names
+from oddsmith.experts.guarded import Guarded
 from oddsmith.fingerprint import unversioned
 from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation, Explanation
@@ -37,8 +38,9 @@ __all__ = ["Agent"]
 
 _NO_SEED: Any = object()
 _VERBS = {  # what other libraries call it
-    **dict.fromkeys(("predict", "act", "choose", "select_arm", "recommend", "pull"), "decide or best"),
-    **dict.fromkeys(("fit", "partial_fit", "update", "observe", "reward"), "learn"),
+    **dict.fromkeys(("predict", "act", "choose", "select_arm", "recommend", "pull", "select"), "decide or best"),
+    **dict.fromkeys(("sample", "draw", "step", "get_action", "predict_one"), "decide"),
+    **dict.fromkeys(("fit", "partial_fit", "update", "observe", "reward", "train", "learn_one"), "learn"),
     **dict.fromkeys(("predict_proba", "predict_expectations", "score"), "explain"),
 }
 
@@ -132,7 +134,7 @@ class Agent:
         uniforms = np.array([self._uniforms(step) for step in range(first, first + n)])
         with self._reading:
             odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
-        alike = odds.propensities.ndim == 1 and (not reads_contexts(self.policy) or _all_failed(odds))
+        alike = odds.propensities.ndim == 1 and (not reads_contexts(self.policy) or _all_failed(self.policy, odds))
         if odds.propensities.shape[:-1] != (n,) and not alike:
             shape = odds.propensities.shape
             raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
@@ -277,9 +279,10 @@ class Agent:
         return mask
 
 
-def _all_failed(odds: Odds) -> bool:
+def _all_failed(policy: Policy, odds: Odds) -> bool:
     """Whether the odds are those of guarded experts that all failed, whatever the batch."""
-    return odds.advice is not None and bool(np.isnan(odds.advice).all())
+    is_guarded = isinstance(getattr(inside(policy), "experts", None), Guarded)
+    return is_guarded and odds.advice is not None and bool(np.isnan(odds.advice).all())
 
 
 def _verb(policy: Any, name: str, instead: str) -> Callable[..., Any]:

@@ -89,7 +89,11 @@ class Decision(NamedTuple):
     def to_json(self) -> str:
         """Strict JSON, exact: `from_json` gives the same decision to the last bit."""
         fields = {name: value for name, value in zip(self._fields, self, strict=True) if value is not None}
-        return json.dumps({name: _WRITE.get(name, _listed)(value) for name, value in fields.items()}, allow_nan=False)
+        try:
+            written = {name: _WRITE.get(name, _listed)(value) for name, value in fields.items()}
+        except RecursionError as error:
+            raise InvalidInput("context must not be nested so deep that JSON cannot hold it") from error
+        return json.dumps(written, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Decision":

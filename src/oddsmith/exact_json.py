@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts import Row, is_table, missing, one, plain, rows
+from oddsmith.contexts import Row, is_table, missing, one, plain, rows, shown, simple
 from oddsmith.errors import InvalidInput
 
 __all__ = ["decode", "decode_floats", "encode", "encode_floats"]
@@ -46,8 +46,12 @@ def encode(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubU":
+        if value.dtype == np.longdouble:
+            value = value.astype(np.float64)  # JSON has no longer ones
         values = encode_floats(np.asarray(value)) if value.dtype.kind == "f" else value.tolist()
         return {"$array": values, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return {"$array": value.astype(np.int64).tolist(), "dtype": value.dtype.str, "shape": list(value.shape)}
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
@@ -73,7 +77,11 @@ def encode(value: Any) -> Any:
         return None
     if isinstance(value, _TIMES):
         return _time(value)
-    raise InvalidInput(f"context must be numbers, strings, arrays, lists or dicts; got {type(value).__name__}")
+    if (common := simple(value)) is not value:
+        return encode(common)
+    then = "give what matters of it as numbers or text, or leave it out"
+    kinds = "numbers, text, times, lists and dicts"
+    raise InvalidInput(f"context must hold what JSON can, {kinds}; got {shown(value)}: {then}")
 
 
 def _time(value: Any) -> Any:
@@ -115,7 +123,8 @@ def decode(value: Any) -> Any:
         return {decode(name): decode(inner) for name, inner in value["$dict"]}
     if "$array" in value:
         dtype = np.dtype(value["dtype"])
-        values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"], dtype=dtype)
+        plain_kind = np.dtype(np.int64) if dtype.kind in "mM" else dtype
+        values = decode_floats(value["$array"]) if dtype.kind == "f" else np.array(value["$array"], dtype=plain_kind)
         return values.astype(dtype).reshape(value["shape"])[()]
     return {name: decode(inner) for name, inner in value.items()}
 

@@ -1,9 +1,9 @@
-"""Spelling: what a misspelt name was probably meant to be."""
+"""Spelling: what a misspelt name was probably meant to be, and numbers of things."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean", "hint", "nearest", "resembling"]
+__all__ = ["counted", "did_you_mean", "hint", "nearest", "resembling"]
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -20,6 +20,16 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return folded[close[0]]
     longer = [other for other in folded if _abbreviates(word, other)]
     return folded[min(longer, key=len)] if longer else None
+
+
+def counted(n: int, noun: str, verbs: str = "") -> str:
+    """A number of things in words, and what one or many of them do: `verbs` are both, as "is are".
+
+    >>> counted(1, "reward"), counted(1200, "reward"), counted(1, "event", "is are")
+    ('1 reward', '1,200 rewards', '1 event is')
+    """
+    things = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return " ".join([things, *verbs.split()[n != 1 :][:1]])
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

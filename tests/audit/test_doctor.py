@@ -1,6 +1,7 @@
 """Each trouble is found in a store that has it, and in no other."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,18 @@ def test_a_sound_store_is_sound(tmp_path: Path) -> None:
     assert findings["unmatched"].what == "every one of 60 rewards has its decision"
     assert findings["learning"].what == "60 rewards have been learnt from"
     assert str(findings["rewards"]).startswith("ok      rewards     60 rewards, 0.")
+
+
+def test_one_is_no_plural(tmp_path: Path) -> None:
+    """In the sentences of all checks, of a store with one decision and its reward, and of one with none."""
+    service = Served(tmp_path / "one", policy())
+    service.decide("d", [0.1, 0.2])
+    service.reward("d", 1.0)
+    empty = Served(tmp_path / "none", policy())
+    for one in (service, empty):
+        for finding in found(one).values():
+            assert not re.search(r"\b1 (rewards|decisions|events|corrections|positions)\b", finding.what), finding.what
+            assert not re.search(r"\b1 \w+ (are|have|were)\b", finding.what), finding.what
 
 
 def unmatched(path: Path) -> Served:
@@ -162,8 +175,8 @@ def silence(path: Path) -> Served:
 
 TROUBLES: list[tuple[Trouble, str, str, str]] = [
     (unmatched, "unmatched", "problem", "12 of 72 rewards (16.7%) are for decisions that never came"),
-    (few_unmatched, "unmatched", "notice", "1 of 61 rewards (1.6%)"),
-    (open_windows, "waiting", "problem", "1 of 61 reward windows of 30 s should have been closed"),
+    (few_unmatched, "unmatched", "notice", "1 of 61 rewards (1.6%) is for a decision that never came"),
+    (open_windows, "waiting", "problem", "1 of 61 reward windows of 30 s should have been closed, and is open"),
     (no_defaults, "waiting", "notice", "71 of 131 decisions have had no reward for a day"),
     (nothing_learnt, "learning", "problem", "for the last 1,000 decisions"),
     (all_weight, "frozen", "notice", "leads with weight 1: all others together"),
@@ -174,9 +187,9 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
     (equal_rewards, "rewards", "problem", "all 121 rewards are 1 (of 0 to 1)"),
     (equal_rewards_in_euros, "rewards", "problem", "all 121 rewards are 15 (of -5 to 15)"),
     (other_rewards, "rewards", "notice", "the last 500 rewards are 0.124 on average, those before 0.499"),
-    (refused, "refused", "problem", "1 rewards were passed over"),
+    (refused, "refused", "problem", "1 reward was passed over: the policy refused it"),
     (corrections, "corrections", "notice", "10 corrections of 60 rewards (16.7%) are many"),
-    (backwards, "clock", "notice", "time went back at 1 positions, first at 121"),
+    (backwards, "clock", "notice", "time went back at 1 position, first at 121"),
     (silence, "clock", "notice", "nothing happened for 3.0 days before position 121"),
 ]
 

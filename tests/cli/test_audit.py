@@ -114,9 +114,12 @@ def test_other_formats_say_the_same(news: Path, capsys: Any, suffix: str) -> Non
 def test_doctor(news: Path, capsys: Any) -> None:
     main(["doctor", "news.sqlite"])
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "news.sqlite"
-    assert printed[1].startswith("ok      file        the file is sound")
+    assert printed[0].startswith("Nothing is wrong with news.sqlite")
+    assert printed[2] == "news.sqlite"
+    assert printed[3].startswith("ok      file        the file is sound")
     Served(news / "sound.sqlite", policy()).store.close()
     assert {finding["level"] for finding in asked(capsys, "doctor", "sound.sqlite")} == {"ok"}
     found = asked(capsys, "doctor", "sound.sqlite", "news.toml", code=3)
     assert [finding["check"] for finding in found if finding["level"] == "problem"] == ["file"]
+    assert main(["doctor", "sound.sqlite", "news.toml"]) == 3
+    assert capsys.readouterr().out.startswith("Something is wrong with news.toml: it cannot be read")

@@ -16,7 +16,7 @@ from oddsmith.decision import Decision
 from oddsmith.experts.refits import Refits, settings, unfitted
 from oddsmith.experts.refitted import RefittedState
 from oddsmith.experts.ring import latest, longer, next_refit
-from oddsmith.experts.schema import as_numbers
+from oddsmith.experts.schema import Form, as_numbers
 
 ARMS = ("a", "b", "c")
 LINEAR, TREES = LinearRegression(), ExtraTreesRegressor(4, random_state=5)
@@ -263,7 +263,7 @@ def test_rings_and_numbers() -> None:
         ring[t % 5] = t
     np.testing.assert_array_equal(ring[latest(13, 4, 5)], [9, 10, 11, 12])
     with pytest.raises(od.InvalidInput, match="must be an array of 4 numbers, as the first one was; got names"):
-        as_numbers({"age": 3}, None, 4)
+        as_numbers({"age": 3}, None, Form(4, named=False))
 
 
 def test_gts_follows_the_regressor_where_it_predicts_better_than_a_linear_learner() -> None:

@@ -59,7 +59,7 @@ def test_a_missing_number_is_zero_and_a_missing_category_nowhere() -> None:
 @pytest.mark.parametrize(
     ("policy", "columns"),
     [
-        (od.LinUCB(n_arms=2, schema=SCHEMA), ["mean reward", "sd", "upper bound", "odds"]),
+        (od.LinUCB(n_arms=2, schema=SCHEMA), ["mean linear score", "sd", "upper bound", "odds"]),
         (od.GLMUCB(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "upper bound", "odds"]),
         (od.LogisticThompsonSampling(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "odds"]),
         (od.ProbitThompsonSampling(n_arms=2, schema=SCHEMA), ["mean probit score", "sd", "odds"]),

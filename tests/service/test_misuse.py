@@ -35,6 +35,19 @@ def test_learners_refuse_what_they_cannot_read(tmp_path: Path) -> None:
         served.post("decide", {"context": {"hour": 5}})
 
 
+def test_a_list_of_numbers_is_one_context_of_functions(tmp_path: Path) -> None:
+    """As for an agent."""
+    (tmp_path / "sums.py").write_text(
+        "import oddsmith as od\n"
+        "def says(x, arm):\n    return x.sum() / 9\n"
+        "def bank(arms):\n    return od.FunctionExperts({'sums': says}, arms)\n"
+    )
+    policy = place(tmp_path, top="", experts='[experts.sums]\nkind = "python"\nfactory = "sums:bank"\n')
+    with here(policy) as served:
+        for context in ([1, 2.5, 3], [0.5], []):
+            assert "asleep" not in served.post("decide", {"context": context})
+
+
 def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
     """Every cell of the matrix of doors that JSON has words for: answered and learnt, or refused by its column."""
     schema = '[schema]\nnumbers = ["age", "visits"]\ncategories = ["city"]\n'

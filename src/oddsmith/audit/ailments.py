@@ -7,6 +7,7 @@ import numpy as np
 
 from oddsmith.audit.charts import RECENT, Chart
 from oddsmith.rewards import RewardScale
+from oddsmith.spelling import counted
 from oddsmith.weights import posterior
 
 __all__ = ["AILMENTS", "Severity", "Symptom"]
@@ -29,8 +30,9 @@ class Symptom(NamedTuple):
 def _unmatched(chart: Chart) -> Symptom:
     n, total = chart.unmatched, chart.kinds["reward"]
     if not n:
-        return Symptom("ok", f"every one of {total:,} rewards has its decision")
-    what = f"{n:,} of {total:,} rewards ({n / total:.1%}) are for decisions that never came"
+        return Symptom("ok", f"every one of {counted(total, 'reward')} has its decision")
+    verb = "is for a decision" if n == 1 else "are for decisions"
+    what = f"{n:,} of {counted(total, 'reward')} ({n / total:.1%}) {verb} that never came"
     advice = "Send rewards with the id that decide gave back, and look for clients of another experiment."
     return Symptom("problem" if n >= 10 and n > 0.05 * total else "notice", what, advice)
 
@@ -40,11 +42,13 @@ def _waiting(chart: Chart) -> Symptom:
     if window is not None:
         if not n:
             return Symptom("ok", f"every reward window of {window:g} s was closed in time")
-        what = f"{n:,} of {total:,} reward windows of {window:g} s should have been closed, and are open"
+        windows, verb = counted(total, "reward window"), "is" if n == 1 else "are"
+        what = f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} open"
         return Symptom("problem", what, "Start the service: it writes the default rewards that are due.")
+    what = f"{n:,} of {counted(total, 'decision')} {'has' if n == 1 else 'have'} had no reward for a day"
     if n <= 0.5 * total:
-        return Symptom("ok", f"{n:,} of {total:,} decisions have had no reward for a day")
-    what = f"{n:,} of {total:,} decisions have had no reward for a day, and no window gives them a default"
+        return Symptom("ok", what)
+    what += f", and no window gives {'it' if n == 1 else 'them'} a default"
     advice = "Set window_s and default_reward in [service] if no news is bad news: else only good news is learnt from."
     return Symptom("notice", what, advice)
 
@@ -55,7 +59,7 @@ def _learning(chart: Chart) -> Symptom:
         return Symptom("problem", what, "See whether rewards are sent, with the right ids, and read the service's log.")
     if chart.folded is None:
         return Symptom("notice", f"what was learnt cannot be told: {chart.why}", "Ask the service for /v1/posterior.")
-    return Symptom("ok", f"{chart.folded.state.learnt:,} rewards have been learnt from")
+    return Symptom("ok", f"{counted(chart.folded.state.learnt, 'reward', 'has have')} been learnt from")
 
 
 def _frozen(chart: Chart) -> Symptom:
@@ -82,7 +86,10 @@ def _odds(chart: Chart) -> Symptom:
     drawn = [decision.propensity for _, decision in chart.recent]
     least = min(drawn, default=1.0)
     if least >= 1e-3:
-        return Symptom("ok", f"the least odds that an arm was drawn with are {least:.3g}, of the last {len(drawn):,}")
+        if not drawn:
+            return Symptom("ok", "no arm has been drawn yet")
+        last = counted(len(drawn), "decision")
+        return Symptom("ok", f"the least odds that an arm was drawn with are {least:.3g}, of the last {last}")
     advice = "Raise gamma or floors: one such row weighs as much as a thousand others in an evaluation."
     return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
 
@@ -91,7 +98,7 @@ def _asleep(chart: Chart) -> Symptom:
     known = [decision.advice for _, decision in chart.recent if decision.advice is not None]
     width = max((len(advice) for advice in known), default=0)
     names = chart.names or [f"expert {i}" for i in range(width)]
-    worst, share = "", 0.0
+    worst, share, last = "", 0.0, counted(len(known), "decision")
     for i in range(width):
         if chart.present is not None and not chart.present[i]:
             continue  # retired
@@ -99,8 +106,8 @@ def _asleep(chart: Chart) -> Symptom:
         if np.mean(slept) > share:
             worst, share = names[i], float(np.mean(slept))
     if share <= 0.2:
-        return Symptom("ok", f"no expert slept in more than {share:.0%} of the last {len(known):,} decisions")
-    what = f"expert {worst!r} slept in {share:.0%} of the last {len(known):,} decisions"
+        return Symptom("ok", f"no expert slept in more than {share:.0%} of the last {last}")
+    what = f"expert {worst!r} slept in {share:.0%} of the last {last}"
     advice = "See /v1/stats for what it raises, and whether timeout_ms is too short for it; or retire it."
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
@@ -119,7 +126,7 @@ def _rewards(chart: Chart) -> Symptom:
             what = f"the last 500 rewards are {last.mean():.3g} on average, those before {before.mean():.3g}"
             return Symptom("notice", what, "See whether the way rewards are measured has changed, or the world has.")
     mean = f", {values.mean():.3g} on average" if len(values) else ""
-    return Symptom("ok", f"{len(values):,} rewards{mean}, nothing out of the ordinary")
+    return Symptom("ok", f"{counted(len(values), 'reward')}{mean}, nothing out of the ordinary")
 
 
 def _refused(chart: Chart) -> Symptom:
@@ -127,13 +134,14 @@ def _refused(chart: Chart) -> Symptom:
     if not n:
         return Symptom("ok", "no reward was refused by the policy")
     advice = "Keep predictions away from 0 and 1 (clip), so that no reward is impossible for all experts."
-    return Symptom("problem", f"{n:,} rewards were passed over: the policy would not take them", advice)
+    them = "it" if n == 1 else "them"
+    return Symptom("problem", f"{counted(n, 'reward', 'was were')} passed over: the policy refused {them}", advice)
 
 
 def _corrections(chart: Chart) -> Symptom:
     n, rewards = chart.kinds["correction"], chart.kinds["reward"] + chart.kinds["default"]
     if n < 10 or n <= 0.01 * rewards:
-        return Symptom("ok", f"{n:,} corrections of {rewards:,} rewards")
+        return Symptom("ok", f"{counted(n, 'correction')} of {counted(rewards, 'reward')}")
     advice = "Each one folds again what came after it: send rewards when they are final, or use a window."
     return Symptom("notice", f"{n:,} corrections of {rewards:,} rewards ({n / rewards:.1%}) are many", advice)
 
@@ -141,9 +149,9 @@ def _corrections(chart: Chart) -> Symptom:
 def _clock(chart: Chart) -> Symptom:
     if chart.future:
         advice = "Set the clock of the machine that serves: windows and erasing go by it."
-        return Symptom("problem", f"{chart.future:,} events are from the future", advice)
+        return Symptom("problem", f"{counted(chart.future, 'event', 'is are')} from the future", advice)
     if chart.backwards:
-        what = f"time went back at {chart.backwards:,} positions, first at {chart.first_backwards:,}"
+        what = f"time went back at {counted(chart.backwards, 'position')}, first at {chart.first_backwards:,}"
         return Symptom("notice", what, "Keep the clocks of the machines in step (NTP): windows go by them.")
     if chart.silence > _DAY:
         what = f"nothing happened for {chart.silence / _DAY:.1f} days before position {chart.silence_at:,}"
@@ -154,7 +162,7 @@ def _clock(chart: Chart) -> Symptom:
 def _snapshots(chart: Chart) -> Symptom:
     n = chart.since_snapshot
     if n <= 200_000:
-        return Symptom("ok", f"a restart would read {n:,} events")
+        return Symptom("ok", f"a restart would read {counted(n, 'event')}")
     what = f"the last snapshot is {n:,} events old: a restart would take about {n * _REPLAY:.0f} s or more"
     return Symptom("notice", what, "See whether the service can write snapshots, and snapshot_every.")
 

@@ -5,6 +5,7 @@ import numpy as np
 from oddsmith.audit.checks import CLOSE, Said, check_advice, same_odds
 from oddsmith.audit.verdicts import Answer, Untested
 from oddsmith.audit.walking import Visit
+from oddsmith.contexts import single
 from oddsmith.decision import Decision, Policy, State
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
@@ -43,22 +44,22 @@ class Panel:
             return untested
         try:
             again = visit.folded.policy.odds(
-                visit.folded.state, decision.context, eligible=decision.eligible, step=decision.step
+                visit.folded.state, single(decision.context), eligible=decision.eligible, step=decision.step
             )
         except Exception as error:
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
         return same_odds(decision.propensities, again.propensities, CLOSE)
 
     def _said(self, policy: Policy, state: State, decision: Decision) -> Said | None:
-        inner = weighed(policy)
+        inner, context = weighed(policy), single(decision.context)
         if inner is None:
-            advice = policy.odds(state, decision.context, eligible=decision.eligible, step=decision.step).advice
+            advice = policy.odds(state, context, eligible=decision.eligible, step=decision.step).advice
             names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
             return None if advice is None else Said(names, advice, None, np.True_)
         if policy is not self._policy or self._bank is None:
             bank = inner.experts
             self._policy, self._bank = policy, Guarded(bank.experts if isinstance(bank, Guarded) else bank)
-        answer = self._bank.advise(state.experts, decision.context, decision.eligible)
+        answer = self._bank.advise(state.experts, context, decision.eligible)
         return Said(inner.experts.names, *answer, inner.prior > 0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from oddsmith.cli.words import Refused, as_json, check_file_place
 from oddsmith.files import read_policy
+from oddsmith.spelling import counted
 
 __all__ = ["add_commands"]
 
@@ -105,9 +106,22 @@ def _doctor(asked: argparse.Namespace) -> str | Refused:
     if asked.json:
         text = as_json([finding._asdict() for finding in findings])
     else:
-        parts = []
+        parts = [_diagnosis(findings)]
         for place in dict.fromkeys(asked.stores):
             mine = [str(finding) for finding in findings if finding.place == place]
             parts.append("\n".join([place, *mine]))
         text = "\n\n".join(parts)
     return Refused(text) if any(finding.level == "problem" for finding in findings) else text
+
+
+def _diagnosis(findings: Any) -> str:
+    """What a manager could read aloud: what is wrong where, the worst first."""
+    stores = list(dict.fromkeys(finding.place for finding in findings))
+    wrong = {level: [f for f in findings if f.level == level] for level in ("problem", "notice")}
+    where = stores[0] if len(stores) == 1 else counted(len(stores), "store")
+    if not wrong["problem"]:
+        also = f"; {counted(len(wrong['notice']), 'thing')} may deserve a look" if wrong["notice"] else ""
+        return f"Nothing is wrong with {where}{also}."
+    first = wrong["problem"][0]
+    more = f", the first of {counted(len(wrong['problem']), 'problem')}" if len(wrong["problem"]) > 1 else ""
+    return f"Something is wrong with {first.place}{more}: {first.what}."

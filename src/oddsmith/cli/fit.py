@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith import disk, saving
-from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, counted, reader
+from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import unversioned
+from oddsmith.spelling import counted
 
 __all__ = ["add_commands"]
 

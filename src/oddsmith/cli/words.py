@@ -43,15 +43,6 @@ def as_json(value: Any) -> str:
     return json.dumps(plain(value), indent=2, allow_nan=False)
 
 
-def counted(n: int, noun: str) -> str:
-    """A number of things in words.
-
-    >>> counted(1, "reward"), counted(1200, "reward")
-    ('1 reward', '1,200 rewards')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The options that say how a log is to be read."""
     parser.add_argument(

@@ -1,12 +1,36 @@
 """Contexts as people bring them, read in one way by every door: forms, values and numbers."""
 
-from oddsmith.contexts.forms import Row, has_names, is_batch, is_table, joined, length, one, rows, taken
+from oddsmith.contexts.forms import (
+    Row,
+    as_array,
+    categorical,
+    has_names,
+    is_batch,
+    is_table,
+    joined,
+    length,
+    one,
+    rows,
+    taken,
+)
 from oddsmith.contexts.reading import numbers
-from oddsmith.contexts.values import as_number, check_columns, check_json, missing, plain, shown, single, unreadable
+from oddsmith.contexts.values import (
+    as_number,
+    check_columns,
+    check_json,
+    missing,
+    plain,
+    shown,
+    simple,
+    single,
+    unreadable,
+)
 
 __all__ = [
     "Row",
+    "as_array",
     "as_number",
+    "categorical",
     "check_columns",
     "check_json",
     "has_names",
@@ -20,6 +44,7 @@ __all__ = [
     "plain",
     "rows",
     "shown",
+    "simple",
     "single",
     "taken",
     "unreadable",

@@ -14,9 +14,22 @@ import numpy as np
 from oddsmith.contexts.values import missing, plain, shown
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Row", "has_names", "is_batch", "is_table", "joined", "length", "one", "rows", "taken"]
+__all__ = [
+    "Row",
+    "as_array",
+    "categorical",
+    "has_names",
+    "is_batch",
+    "is_table",
+    "joined",
+    "length",
+    "one",
+    "rows",
+    "taken",
+]
 
 
+_DEEP = 4  # lists in each other, before contexts are looked for in vain
 _USUAL = frozenset((str, int, float, bool, type(None)))
 
 
@@ -50,15 +63,15 @@ def one(context: Any) -> Any:
         if "pandas" not in sys.modules or _USUAL.issuperset(map(type, context.values())):
             return context
         return {n: None if missing(value) and not isinstance(value, float) else value for n, value in context.items()}
+    if isinstance(context, np.void | np.ma.MaskedArray) and context.dtype.names and not context.ndim:
+        return Row({name: plain(context[name]) for name in context.dtype.names})
     if isinstance(context, np.ndarray):
         return context
-    if isinstance(context, np.void) and context.dtype.names:
-        return Row({name: plain(context[name]) for name in context.dtype.names})
     if hasattr(context, "iloc") and not hasattr(context, "columns"):
         names = context.index.tolist()
         return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
     is_array = hasattr(context, "__array__") and not isinstance(context, np.generic) and not is_table(context)
-    return np.asarray(context) if is_array else context
+    return as_array(context) if is_array else context
 
 
 def is_batch(context: Any) -> bool:
@@ -66,6 +79,19 @@ def is_batch(context: Any) -> bool:
     if isinstance(context, np.ndarray):
         return context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
     return isinstance(context, list | tuple) or is_table(context)
+
+
+def as_array(context: Any, dtype: Any = None) -> Any:
+    """The context as numpy has it; rows of different lengths are refused.
+
+    >>> as_array([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    try:
+        return np.asarray(context, dtype=dtype)
+    except Exception as error:  # numpy's words are about arrays, and other libraries have their own reasons
+        then = "give every context the same columns, of numbers, and None where a value is missing"
+        raise InvalidInput(f"context must be rows of the same length; got {shown(context)}: {then}") from error
 
 
 def has_names(context: Any) -> bool:
@@ -77,7 +103,9 @@ def has_names(context: Any) -> bool:
             return context.size > 0 and isinstance(context.flat[0], Mapping)
         return bool(context.dtype.names)
     if isinstance(context, list | tuple):
-        return bool(context) and has_names(context[0])
+        for _ in range(_DEEP):
+            context = context[0] if isinstance(context, list | tuple) and context else context
+        return not isinstance(context, list | tuple) and has_names(context)
     if is_table(context):
         return _are_names(_names(context))
     return hasattr(context, "iloc") and _are_names(context.index.tolist())
@@ -94,29 +122,45 @@ def rows(contexts: Any) -> Sequence[Any]:
         names = _names(contexts)
         if not _are_names(names):
             return list(contexts.to_numpy())
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInput(f"columns of a table must have distinct names; got {twice!r} twice: rename one")
+        _check_distinct(names)
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
     if isinstance(contexts, np.ndarray):
-        return [one(context) for context in contexts] if contexts.dtype.names else list(contexts)
+        plain_array = np.asarray(contexts) if isinstance(contexts, np.matrix) else contexts
+        return [one(context) for context in contexts] if contexts.dtype.names else list(plain_array)
     return [one(context) for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)]
+
+
+def categorical(contexts: Any) -> set[str]:
+    """The names of the columns that a table says are categories, of whatever kind.
+
+    >>> import pandas as pd
+    >>> categorical(pd.DataFrame({"shop": pd.Categorical([7, 12]), "age": [3, 4]}))
+    {'shop'}
+    """
+    if not is_table(contexts):
+        return set()
+    kinds = contexts.schema.types if hasattr(contexts, "column_names") else contexts.dtypes
+    words = [str(kind).casefold() for kind in kinds]
+    return {str(n) for n, word in zip(_names(contexts), words, strict=True) if word.startswith(("categ", "dictionary"))}
 
 
 def length(contexts: Any) -> int:
     """How many contexts there are in a batch, at least one."""
     kinds = "an array, a list or a data frame"
-    try:
-        n = len(contexts)
-    except TypeError as error:
-        raise InvalidInput(f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one)") from error
-    if isinstance(contexts, str | Mapping):
-        kind = type(contexts).__name__
-        raise InvalidInput(f"contexts must be rows: {kinds}; got a {kind} (decide takes one context)")
-    if n == 0:
+    is_rows = isinstance(contexts, Sequence) or hasattr(contexts, "__array__") or is_table(contexts)
+    if (
+        not is_rows
+        or isinstance(contexts, str | bytes)
+        or not hasattr(contexts, "__len__")
+        or getattr(contexts, "ndim", 1) == 0
+    ):
+        raise InvalidInput(f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one context)")
+    if is_table(contexts) and has_names(contexts):
+        _check_distinct(_names(contexts))
+    if len(contexts) == 0:
         raise InvalidInput("contexts must be at least one row; got none")
-    return n
+    return len(contexts)
 
 
 def taken(contexts: Any, places: Any) -> Any:
@@ -128,7 +172,7 @@ def taken(contexts: Any, places: Any) -> Any:
         return contexts.iloc[at]
     if hasattr(contexts, "take") and is_table(contexts):  # pyarrow
         return contexts.take(at)
-    return contexts[at] if is_table(contexts) else [contexts[i] for i in at]
+    return contexts[at] if is_table(contexts) else [contexts[int(i)] for i in at]
 
 
 def joined(batches: Sequence[Any]) -> Any:
@@ -147,6 +191,12 @@ def _row(names: Sequence[Any], values: Any) -> Row:
 def _are_names(names: Sequence[Any]) -> bool:
     """Whether columns are named by text; tables made of bare arrays number theirs."""
     return any(isinstance(name, str) for name in names)
+
+
+def _check_distinct(names: Sequence[Any]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"columns of a table must have distinct names; got {twice!r} twice: rename one")
 
 
 def _names(table: Any) -> list[Any]:

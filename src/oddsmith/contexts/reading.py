@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts.forms import Row, has_names, is_table, one, rows
-from oddsmith.contexts.values import as_number, shown
+from oddsmith.contexts.forms import Row, as_array, has_names, is_table, one, rows
+from oddsmith.contexts.values import as_number, shown, unreadable
 from oddsmith.errors import InvalidInput
 
 __all__ = ["numbers"]
@@ -25,13 +25,13 @@ def numbers(context: Any, instead: str = "give a Schema, which reads names") -> 
     """
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
         read = context.astype(np.float64, copy=False)
-        return read.filled(np.nan) if isinstance(read, np.ma.MaskedArray) else read
+        return read.filled(np.nan) if isinstance(read, np.ma.MaskedArray) else np.asarray(read)
     if isinstance(context, Mapping) and not isinstance(context, Row):
         raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
     if isinstance(context, str | bytes) or context is None:
         raise InvalidInput(f"context must be numbers in an array; got {shown(context)}")
     if is_table(context):
-        context = _as_array(context)
+        context = _table_as_array(context)
         if isinstance(context, np.ndarray):
             return context
     row = one(context)
@@ -42,7 +42,7 @@ def numbers(context: Any, instead: str = "give a Schema, which reads names") -> 
     return _from_objects(row)
 
 
-def _as_array(table: Any) -> Array | Sequence[Any]:
+def _table_as_array(table: Any) -> Array | Sequence[Any]:
     """A table of numbers as float64; else its rows, in which what is missing or no number can be told apart."""
     try:
         array = np.asarray(table)
@@ -60,13 +60,13 @@ def _stacked(parts: list[Array]) -> Array:
 
 def _from_objects(context: Any) -> Array:
     """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
-    try:
-        found = np.asarray(context)
-        if found.dtype.kind in "fiub":
-            return found.astype(np.float64)
-        found = np.asarray(context, dtype=np.object_)
-    except ValueError as error:
-        raise InvalidInput(f"context must be numbers, the same many each time; {error}") from error
+    found = as_array(context)
+    if found.dtype.kind in "fiub":
+        floats: Array = found.astype(np.float64)
+        return floats
+    if found.dtype.kind in "mM":
+        raise unreadable(0, found.flat[0] if found.size else found, "a number")  # objects of nanoseconds are numbers
+    found = as_array(context, np.object_)
     read: Array = np.empty(found.shape)
     for place, value in np.ndenumerate(found):
         read[place] = as_number(place[-1] if place else 0, value)

@@ -2,20 +2,24 @@
 
 from collections.abc import Mapping
 from datetime import date, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
 from oddsmith.errors import InvalidInput
 from oddsmith.spelling import resembling
 
-__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "single", "unreadable"]
+__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "simple", "single", "unreadable"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 _DEEPEST = 32  # dicts and lists in each other
 _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.int64))
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_NO_NUMBERS = (*_TIMES, bytes, bytearray, complex, np.complexfloating)
 
 
 def missing(value: Any) -> bool:
@@ -28,8 +32,12 @@ def missing(value: Any) -> bool:
         return True
     if isinstance(value, str | int):
         return False
+    if value is np.ma.masked:
+        return True
     try:
         return bool(value != value)
+    except ArithmeticError:  # a NaN of Decimal that signals
+        return True
     except (TypeError, ValueError):  # the NA of pandas is neither equal to itself nor not; arrays are neither, too
         return type(value).__name__ == "NAType"
 
@@ -49,6 +57,21 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def simple(value: Any) -> Any:
+    """A value of an uncommon kind as the nearest common one: exact numbers as floats, periods and UUIDs as text.
+
+    Everything else is as it was.
+
+    >>> simple(Decimal("1.5")), simple(UUID(int=7))
+    (1.5, '00000000-0000-0000-0000-000000000007')
+    """
+    if isinstance(value, Decimal | Fraction):
+        return None if missing(value) else as_number("", value)
+    kind = type(value)
+    is_label = kind.__module__.split(".")[0] == "pandas" and kind.__name__ in ("Period", "Interval")
+    return str(value) if is_label or isinstance(value, UUID) else value
+
+
 def as_number(column: Any, value: Any) -> float:
     """A number; NaN for what is missing, infinite or huge."""
     if type(value) is float or type(value) is int:
@@ -56,8 +79,8 @@ def as_number(column: Any, value: Any) -> float:
     if missing(value):
         return float("nan")
     try:
-        if isinstance(value, _TIMES):  # numpy would count nanoseconds
-            raise TypeError("it is a time")
+        if isinstance(value, _NO_NUMBERS) or (isinstance(value, np.ndarray) and value.ndim):  # float() may take them
+            raise TypeError("it is no number")
         found = float(value)
     except OverflowError:
         return float("nan")
@@ -80,6 +103,8 @@ def unreadable(column: Any, value: Any, wanted: str) -> InvalidInput:
         got, then = "a dict", f"give each entry a column of its own, as '{column}.{inner}'"
     elif isinstance(value, list | tuple | np.ndarray):
         got, then = "a list", "give each entry a column of its own"
+    elif isinstance(value, bytes | bytearray):
+        then = "decode it to text"
     elif isinstance(value, str):
         then = "make it a category of a Schema, or None where the number is not known"
     return InvalidInput(f"context column {column!r} must be {wanted}; got {got}: {then}")

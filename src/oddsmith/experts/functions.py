@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts import is_batch, one, rows
+from oddsmith.contexts import is_batch, length, one, rows
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, as_floats, as_predictions, check_names, raised
@@ -55,7 +55,7 @@ class FunctionExperts(Experts):
     def predict(self, state: State, context: Context) -> Array:
         if type(context) is dict or not is_batch(context):
             return self._row(one(context))
-        return np.stack([self._row(row) for row in rows(context)])
+        return np.stack([self._row(row) for row in rows(context)[: length(context)]])
 
     def _row(self, context: Context) -> Array:
         said = [self._said(name, function, context) for name, function in self.functions.items()]

@@ -68,7 +68,7 @@ class LinearExperts(Experts):
         features = self._features(context)
         scores = np.dot(features, self._columns) if features.ndim == 2 else features @ self._columns
         if self.weights.ndim == 3:
-            scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], -1)
+            scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], len(self.names))
         return _LINKS[self.link](np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
     def fused(

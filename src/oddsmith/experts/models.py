@@ -1,13 +1,25 @@
 """ModelExperts: a dict of trained models, each an expert."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, check_range, finite
-from oddsmith.contexts import Row, check_columns, has_names, is_batch, is_table, length, missing, numbers, rows
+from oddsmith.contexts import (
+    Row,
+    as_array,
+    check_columns,
+    has_names,
+    is_batch,
+    is_table,
+    length,
+    missing,
+    numbers,
+    rows,
+    shown,
+)
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra, OddsmithError
 from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity, raised
@@ -94,8 +106,11 @@ class ModelExperts(Experts):
         """What the models are asked (rows), and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
             return (_frame(context), (length(context),)) if is_batch(context) else (_frame([context]), ())
-        features = _as_features(context)
+        by_arms = isinstance(self.arm_features, np.ndarray)
+        features = np.atleast_1d(numbers(context, _NAMES)) if by_arms else _as_features(context)
         n_arms = len(self.arms)
+        if features.shape[-1] == 0 and not by_arms:
+            raise InvalidInput(f"context must have at least one number; got none, shape {features.shape}")
         if self.arm_features is None:
             return features.reshape(-1, features.shape[-1]), features.shape[:-1]
         if isinstance(self.arm_features, str):
@@ -155,7 +170,9 @@ def _as_features(context: Context) -> Array:
     """A context, or a batch of them, as an array of at least one axis; text stays for models that read it."""
     if has_names(context) or isinstance(context, np.ma.MaskedArray):
         return np.atleast_1d(numbers(context, _NAMES))
-    features = np.atleast_1d(np.asarray(context))
+    features = np.atleast_1d(as_array(context))
+    if features.dtype.kind in "cmMSV":
+        return np.atleast_1d(numbers(features))  # which refuses them
     if features.dtype == np.object_:
         try:
             return numbers(features)
@@ -214,9 +231,12 @@ def _frame(contexts: Any) -> Any:
     except ImportError as error:
         raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
     if is_table(contexts):
-        return _with_nan(contexts if hasattr(contexts, "iloc") else contexts.to_pandas())
+        return _with_nan(contexts if hasattr(contexts, "iloc") else _converted(contexts.to_pandas))
     given = rows(contexts)
-    frame = pd.DataFrame([{name: np.nan if missing(value) else value for name, value in row.items()} for row in given])
+    if wrong := [row for row in given if not isinstance(row, Mapping)]:
+        raise InvalidInput(f"contexts must be in one form; got a dict and {shown(wrong[0])}: bring dicts or arrays")
+    records = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in given]
+    frame = _converted(lambda: pd.DataFrame(records))
     empty = [name for name in frame.columns if frame[name].isna().all()]
     frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
     if all(isinstance(row, Row) for row in given):
@@ -224,6 +244,15 @@ def _frame(contexts: Any) -> Any:
     frame = frame[sorted(frame.columns, key=str)]
     frame.attrs[_UNORDERED] = True
     return frame
+
+
+def _converted(convert: Callable[[], Any]) -> Any:
+    """A frame that pandas makes; what it cannot hold is refused."""
+    try:
+        return convert()
+    except Exception as error:  # pyarrow and pandas have their own reasons
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInput(f"contexts must be what a pandas frame can hold; {said:.160}") from error
 
 
 def _with_nan(frame: Any) -> Any:

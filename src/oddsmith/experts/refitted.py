@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number, whole
+from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.refits import Refits, Table, settings, unfitted
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
-from oddsmith.experts.schema import Schema, as_numbers
+from oddsmith.experts.schema import Form, Schema, as_numbers
 from oddsmith.weights import greedy
 
 __all__ = ["RefittedExperts", "RefittedState"]
@@ -29,7 +30,8 @@ class RefittedState(NamedTuple):
     """Rewards learnt, the count of the last refit (0: none), a digest of its rows, and a ring of rows.
 
     Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of the last refit's before the
-    next one. Before the first reward, whose context says how many numbers there are, there are no rows.
+    next one. Before the first reward, whose context says how many numbers there are, there are no rows. `named` is 1
+    where the numbers are hashes of names, without a schema.
     """
 
     learnt: int
@@ -38,6 +40,7 @@ class RefittedState(NamedTuple):
     rows: Array
     arms: Ints
     rewards: Array
+    named: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +145,7 @@ class RefittedExperts(Experts):
             raise InvalidInput(f"decision must be one of {len(self.arms)} arms in one context; got arm {arm!r:.60}")
         if not state.learnt:
             rings = np.zeros((self.first, len(x))), np.zeros(self.first, np.int64), np.zeros(self.first)
-            state = RefittedState(0, 0, state.digest, *rings)
+            state = RefittedState(0, 0, state.digest, *rings, int(has_names(decision.context)))
         slot = state.learnt % len(state.rows)
         state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, found
         state = state._replace(learnt=state.learnt + 1)
@@ -176,4 +179,5 @@ class RefittedExperts(Experts):
         return np.concatenate([x, np.eye(len(self.arms))[arms]], axis=-1)
 
     def _encoded(self, state: RefittedState, context: Context) -> Array:
-        return as_numbers(context, self.schema, state.rows.shape[-1] if state.learnt else None)
+        form = Form(state.rows.shape[-1], bool(state.named)) if state.learnt else None
+        return as_numbers(context, self.schema, form)

@@ -4,15 +4,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, whole
-from oddsmith.contexts import as_number, check_columns, has_names, is_batch, missing, numbers, one, rows, unreadable
+from oddsmith.contexts import (
+    as_number,
+    categorical,
+    check_columns,
+    has_names,
+    is_batch,
+    is_table,
+    length,
+    missing,
+    numbers,
+    one,
+    rows,
+    shown,
+    simple,
+    unreadable,
+)
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Schema", "as_numbers", "numeric"]
+__all__ = ["Form", "Schema", "as_numbers", "numeric"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 _ABSENT: Any = object()
@@ -52,16 +67,21 @@ class Schema:
 
     @classmethod
     def of(cls, contexts: Any, *, buckets: int = 8) -> "Schema":
-        """The schema of these contexts (dicts, or a data frame): a column with any text in it is a category.
+        """The schema of these contexts (dicts, or a data frame).
+
+        A column with any text in it is a category, and so is one that its table says is categorical.
 
         >>> Schema.of([{"age": 3, "city": "Rome"}, {"age": None, "city": None}])
         Schema(numbers=('age',), categories=('city',), buckets=8, slots=64)
         """
         records = rows(contexts) if is_batch(contexts) and len(contexts) else []
         if not records or not all(isinstance(record, Mapping) for record in records):
-            raise InvalidInput("contexts must be dicts or a data frame with at least one row; got none")
+            got = "no rows" if is_batch(contexts) and not len(contexts) else shown(contexts)
+            then = "name its columns by text" if is_table(contexts) and records else "bring what policies will be asked"
+            raise InvalidInput(f"contexts must be a list of dicts, or a data frame with names; got {got}: {then}")
         names = list(dict.fromkeys(str(name) for record in records for name in record))
-        texts = {name for record in records for name, value in record.items() if isinstance(value, str)}
+        texts = {str(n) for record in records for n, value in record.items() if isinstance(simple(value), str)}
+        texts.update(categorical(contexts))
         schema = cls(tuple(n for n in names if n not in texts), tuple(n for n in names if n in texts), buckets)
         schema.encode(records)  # which refuses a column that is neither
         return schema
@@ -90,7 +110,7 @@ class Schema:
         if not has_names(context):
             return self._encoded(numbers(context))
         if is_batch(context):
-            return np.stack([self.encode(row) for row in rows(context)])
+            return np.stack([self.encode(row) for row in rows(context)[: length(context)]])
         return self._row(one(context))
 
     def _encoded(self, context: Array) -> Array:
@@ -115,6 +135,8 @@ class Schema:
             elif type(value) is str or not missing(value):
                 word = f"{name}={value}" if type(value) is str else _word(name, value)
                 row[len(self.numbers) + i * self.buckets + _place(word, self.buckets)] = 1.0
+        if absent and not all(isinstance(name, str) for name in record):  # keys of dicts may be numbers, too
+            return self._row({str(name): value for name, value in record.items()})
         if absent:
             check_columns((*self.numbers, *self.categories), tuple(record))
         return row
@@ -122,10 +144,11 @@ class Schema:
     def _hashed(self, record: Mapping[Any, Any]) -> Array:
         row = np.zeros(self.slots)
         for name, value in record.items():
-            if isinstance(value, str):
-                row[_place(f"{name}={value}", self.slots)] += 1.0
-            elif not missing(value):
-                row[_place(str(name), self.slots)] += as_number(str(name), value)
+            common = value if isinstance(value, str | int | float) else simple(value)
+            if isinstance(common, str):
+                row[_place(f"{name}={common}", self.slots)] += 1.0
+            elif not missing(common):
+                row[_place(str(name), self.slots)] += as_number(str(name), common)
         return row
 
 
@@ -133,7 +156,7 @@ def _word(name: str, value: Any) -> str:
     """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap is one of floats."""
     if isinstance(value, str | bool | int):
         return f"{name}={value}"
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = value.item() if isinstance(value, np.generic) else simple(value)
     if isinstance(plain, float):
         return f"{name}={int(plain) if plain.is_integer() else plain}"
     if not isinstance(plain, str | bool | int):
@@ -145,6 +168,8 @@ def numeric(context: Array, width: int | None) -> Array:
     """An array of numbers (…, width), with NaN for what is infinite or huge."""
     if context.ndim == 0:
         raise InvalidInput(f"context must be an array of numbers, a dict or a row; got the number {context}")
+    if context.shape[-1] == 0:
+        raise InvalidInput(f"context must have at least one number; got none, shape {context.shape}")
     if width is not None and context.shape[-1] != width:
         raise InvalidInput(
             f"context must have {width} numbers, as the first one had; got {context.shape[-1]}: "
@@ -155,22 +180,31 @@ def numeric(context: Array, width: int | None) -> Array:
     return encoded
 
 
-def as_numbers(context: Any, schema: Schema | None, width: int | None) -> Array:
-    """Arrays as they are, everything else through a schema, without one by hashes: (…, width), any width if None.
+class Form(NamedTuple):
+    """How contexts were first brought to a bank without a schema: how many numbers, and whether hashed from names."""
 
-    >>> as_numbers([1, 2.5], None, None), as_numbers({"age": 3}, Schema(("age",)), 1)
+    width: int
+    named: bool
+
+
+def as_numbers(context: Any, schema: Schema | None, form: Form | None = None) -> Array:
+    """Arrays as they are, everything else through a schema, without one by hashes: (…, width).
+
+    Without a schema, a context in another form than the first one, `form`, is refused.
+
+    >>> as_numbers([1, 2.5], None), as_numbers({"age": 3}, Schema(("age",)))
     (array([1. , 2.5]), array([3.]))
     """
     if schema is not None:
         return schema.encode(context)
-    if not has_names(context):
-        return numeric(numbers(context), width)
-    if width is not None and width != _HASHED.width:
+    named = has_names(context)
+    if form is not None and form.named != named:
+        was, got = ("a dict or row", "an array") if form.named else (f"an array of {form.width} numbers", "names")
         raise InvalidInput(
-            f"context must be an array of {width} numbers, as the first one was; got names: "
+            f"context must be {was}, as the first one was; got {got}: "
             "bring contexts in one form, or give a Schema, which reads dicts, rows and frames"
         )
-    return _HASHED.encode(context)
+    return _HASHED.encode(context) if named else numeric(numbers(context), None if form is None else form.width)
 
 
 @lru_cache(maxsize=65_536)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
-from oddsmith.contexts import shown
+from oddsmith.contexts import as_array, shown
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names, numbered
@@ -50,7 +50,7 @@ class TableExperts(Experts):
         return arms_first.argmax(axis=1).astype(np.int64) if sole else None
 
     def predict(self, state: State, context: Context) -> Array:
-        index = np.asarray(context)
+        index = as_array(context)
         n = len(self.table)
         if index.dtype.kind not in "iu" or index.size == 0 or index.min() < 0 or index.max() >= n:
             raise InvalidInput(f"context must be an index in 0 … {n - 1}; got {shown(context)}")

@@ -49,8 +49,9 @@ class Explanation(NamedTuple):
 class ArmExplanation(NamedTuple):
     """What a policy without experts believes of every arm (…, K), and the odds it makes of that; print it for a table.
 
-    `mean` and `sd` are of the reward, or of what `scale` says (log-odds, say); NaN where nothing is known. `upper` is
-    the bound that optimistic policies follow. Policies have no sd, or no bound, where it is None.
+    `mean` and `sd` are of the reward, or of what `scale` says; NaN where nothing is known. Log-odds and probit scores
+    are any number, and so are linear scores: a straight line through rewards leaves [0, 1]. `upper` is the bound that
+    optimistic policies follow. Policies have no sd, or no bound, where it is None.
     """
 
     arms: Sequence[str]

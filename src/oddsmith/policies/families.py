@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Family(Protocol):
     (array([0.5, 1. ]), array([[0.],
            [2.]]))
     """
+
+    scale: ClassVar[str] = "reward"  # what predictions are called in explanations
 
     def predict(self, theta: Array, features: Array) -> Array:
         """Mean rewards (…, M, K) of arms with these features (…, K, d), by parameters (…, M, d)."""
@@ -86,6 +88,8 @@ class LinearFamily(Family):
     >>> LinearFamily().loss(np.array([[0.0, 2.0]]), np.array([1.0, 0.5]), 0.5)
     array([0.25])
     """
+
+    scale: ClassVar[str] = "linear score"
 
     def predict(self, theta: Array, features: Array) -> Array:
         return (features @ theta.swapaxes(-1, -2)).swapaxes(-1, -2)

@@ -62,7 +62,7 @@ class OverFeatures:
     ridge: float
     schema: Schema | None
     moves = True
-    scale = "reward"  # what θ·φ is a mean of
+    scale = "linear score"  # what θ·φ is a mean of
 
     def check_fields(self) -> None:
         """For `__post_init__`."""

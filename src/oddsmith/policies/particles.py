@@ -142,7 +142,7 @@ class ParticleThompsonSampling:
         share = weights.posterior(state.log_weights)
         mean = np.vecmat(share, predictions)
         sd = np.sqrt(np.vecmat(share, (predictions - mean[..., None, :]) ** 2))
-        return ArmExplanation(numbered_arms(odds.shape[-1]), "reward", mean, sd, None, odds)
+        return ArmExplanation(numbered_arms(odds.shape[-1]), self.family.scale, mean, sd, None, odds)
 
     def coefficients(self, state: ParticleState) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, 1, d) of their weights."""

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, check_range
+from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.learners.base import Belief, Learner, Seen
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.schema import Schema, as_numbers
+from oddsmith.experts.schema import Form, Schema, as_numbers
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -24,13 +25,15 @@ _FAR = 5.0  # standard deviations beyond which a number is cut: one wild value m
 class LearnerState(NamedTuple):
     """How many contexts were learnt (…), running means and sums of squares (…, d), and each learner's own state.
 
-    Before the first reward, whose context says how many numbers there are, d is 0 and learners have no state.
+    Before the first reward, whose context says how many numbers there are, d is 0 and learners have no state. `named`
+    is 1 where the numbers are hashes of names, without a schema.
     """
 
     seen: Array
     mean: Array
     squares: Array
     learners: tuple[Any, ...]
+    named: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +100,8 @@ class LearningExperts(Experts):
         rewards = np.broadcast_to(np.asarray(reward, dtype=np.float64), arms.shape)
         if state.mean.shape[-1] == 0:
             zeros = np.zeros(x.shape)
-            state = LearnerState(state.seen, zeros, zeros.copy(), tuple(self._started(arms.shape, x.shape[-1])))
+            learners = tuple(self._started(arms.shape, x.shape[-1]))
+            state = LearnerState(state.seen, zeros, zeros.copy(), learners, int(has_names(decision.context)))
         state = _with_moments(state, x)
         seen = _standardised(state, x)
         known = np.zeros_like(arms) if self.rows_per_arm else arms
@@ -142,7 +146,8 @@ class LearningExperts(Experts):
 
     def _encoded(self, context: Context, state: LearnerState) -> Array:
         """The context as numbers (…, d), of the width that the first one had."""
-        x = as_numbers(context, self.schema, state.mean.shape[-1] or None)
+        width = state.mean.shape[-1]
+        x = as_numbers(context, self.schema, Form(width, bool(state.named)) if width else None)
         if self.rows_per_arm and x.shape[-2:-1] != (len(self.arms),):
             raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got shape {x.shape}")
         return x
