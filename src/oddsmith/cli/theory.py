@@ -126,7 +126,8 @@ def _beside(what: str, rows: list[Played], steps: float | None, world: "Ordinary
     if world is None or rows[0].here is None:
         return ""
     place = "in an ordinary world" + ("" if world.steps == steps else f", simulated for {world.steps:,} decisions,")
-    said = f"; {place} {what} cost {rewards(costs[rows[0].name])}"
+    unit = "" if what == "it" else " rewards"  # which are named before
+    said = f"; {place} {what} cost {rewards(costs[rows[0].name])}{unit}"
     default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
     return said if default is None else f"{said}, and {rewards(default)} with gamma {DEFAULT_GAMMA:g}"
 
