@@ -149,7 +149,7 @@ def test_without_a_guard_the_call_fails_by_name(rules: od.Isolated) -> None:
         with pytest.raises(od.ExpertFailed) as caught:
             rules.predict((), {"do": what, "x": 0.4})
         assert caught.value.kind == kind
-    with pytest.raises(od.InvalidInput, match="context must be numbers"):
+    with pytest.raises(od.InvalidInput, match="context must hold what JSON can"):
         rules.predict((), object())
 
 

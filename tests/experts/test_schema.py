@@ -65,7 +65,7 @@ def test_what_is_no_useful_number_is_missing(value: Any) -> None:
         (lambda: Schema(numbers="age"), "numbers must be names"),  # type: ignore[arg-type]
         (lambda: Schema(numbers=("a",), categories=("a",)), "a column must be numbers or categories"),
         (lambda: Schema(buckets=0), "buckets must be"),
-        (lambda: Schema.of([]), "contexts must be dicts"),
+        (lambda: Schema.of([]), "contexts must be a list of dicts"),
     ],
 )
 def test_one_sentence(make: Any, message: str) -> None:
