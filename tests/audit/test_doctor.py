@@ -177,7 +177,7 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
     (unmatched, "unmatched", "problem", "12 of 72 rewards (16.7%) are for decisions that never came"),
     (few_unmatched, "unmatched", "notice", "1 of 61 rewards (1.6%) is for a decision that never came"),
     (open_windows, "waiting", "problem", "1 of 61 reward windows of 30 s should have been closed, and is open"),
-    (no_defaults, "waiting", "notice", "71 of 131 decisions have had no reward for a day"),
+    (no_defaults, "waiting", "notice", "71 of 131 decisions had no reward for a day"),
     (nothing_learnt, "learning", "problem", "for the last 1,000 decisions"),
     (all_weight, "frozen", "notice", "leads with weight 1: all others together"),
     (unexplored, "exploring", "notice", "gamma is 0"),

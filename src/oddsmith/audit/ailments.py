@@ -45,7 +45,7 @@ def _waiting(chart: Chart) -> Symptom:
         windows, verb = counted(total, "reward window"), "is" if n == 1 else "are"
         what = f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} open"
         return Symptom("problem", what, "Start the service: it writes the default rewards that are due.")
-    what = f"{n:,} of {counted(total, 'decision')} {'has' if n == 1 else 'have'} had no reward for a day"
+    what = f"{n:,} of {counted(total, 'decision')} had no reward for a day"
     if n <= 0.5 * total:
         return Symptom("ok", what)
     what += f", and no window gives {'it' if n == 1 else 'them'} a default"

@@ -134,7 +134,7 @@ def single(context: Any) -> Any:
     >>> single([1, None]), single(["a", 2])
     (array([ 1., nan]), ['a', 2])
     """
-    if isinstance(context, list | tuple) and context and _NUMBERS.issuperset(map(type, context)):
+    if isinstance(context, list | tuple) and _NUMBERS.issuperset(map(type, context)):
         return np.array(context, dtype=np.float64)
     return context
 

@@ -153,11 +153,11 @@ async def _odds(
     Our own banks are asked on the event loop; other people's code in threads, because it may be slow, and with a copy
     of the context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
     """
-    loop = asyncio.get_running_loop()
+    loop, context = asyncio.get_running_loop(), single(context)
     if now.advise is None or now.weigh is None:
         return await loop.run_in_executor(experiment.threads, partial(_plain_odds, now, context, eligible, step)), None
     if now.inline:
-        advice = now.advise(now.state.experts, single(context), eligible)
+        advice = now.advise(now.state.experts, context, eligible)
     else:
         ask = partial(now.advise, now.state.experts, deepcopy(context), eligible)
         advice = await loop.run_in_executor(experiment.threads, ask)
