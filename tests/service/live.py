@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from oddsmith.service.limits import Limits, Message, Receive, Scope, Send
+from oddsmith.service.limits import HttpScope, Limits, Message, Receive, Send
 from oddsmith.service.response import Headers, Response
 
 
@@ -35,7 +35,7 @@ class Echo:
         self.named = set[bytes]()  # the headers of the last request
         self.headers: Headers = []
 
-    async def __call__(self, scope: Scope, body: bytes) -> Response:
+    async def __call__(self, scope: HttpScope, body: bytes) -> Response:
         self.asked += 1
         self.named = {name for name, _ in scope["headers"]}
         return Response(200, json.dumps({"bytes": len(body)}).encode(), self.headers)
@@ -47,7 +47,7 @@ class Bare:
     def __init__(self, app: Echo) -> None:
         self.app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         body, more = b"", True

@@ -112,7 +112,7 @@ class Here:
 
     def state(self, name: str = "news") -> Any:
         """The state once it knows all that is in the log."""
-        learner = self.experiment(name).learner
+        learner = self.experiment(name).follower
         self.portal.call(learner.reached, self.experiment(name).store.head())
         return learner.now.state
 

@@ -80,7 +80,7 @@ def test_who_has_no_key_learns_no_reason(tmp_path: Path, monkeypatch: pytest.Mon
     with here(place(tmp_path), keys=tmp_path / "keys.json") as served:
         monkeypatch.setattr("oddsmith.service.handlers._trouble", trouble)
         said = served.get("/readyz", status=503)
-    assert said == {"ok": False, "experiments": {"news": "not ready; the service's log says why"}}
+    assert said == {"ok": False, "experiments": {"news": "not ready; see the service's log"}}
 
 
 def test_the_table_names_every_route() -> None:

@@ -67,7 +67,7 @@ class Service(RuleBasedStateMachine):
         async def start() -> Experiment:
             opened = open_experiment(self.path)
             experiment = Experiment(opened, Clock(wall=lambda: 0.0, steady=lambda: self.time))
-            await experiment.learner.begin()
+            await experiment.follower.begin()
             experiment.steps = experiment.store.tally().get("decision", 0)
             self.windows = Windows(opened.store, experiment.writer, experiment.clock, 100.0, 0.25)
             return experiment
@@ -130,32 +130,32 @@ class Service(RuleBasedStateMachine):
     def change(self, expert: str, add: bool) -> None:
         """An expert joins or retires, where that means something."""
         self.keys += 1
-        asked = m.Change(
+        asked = m.RosterChange(
             expert=expert, change="added" if add else "retired", key=f"k{self.keys}", share=0.2 if add else None
         )
-        self.call(self.experiment.learner.catch_up())
+        self.call(self.experiment.follower.catch_up())
         try:
             self.call(self.changed(asked))
         except (od.Conflict, od.InvalidInput):
             return
 
-    async def changed(self, asked: m.Change) -> None:
+    async def changed(self, asked: m.RosterChange) -> None:
         """The call waits for the learner, whose turns are ours to take."""
         task = asyncio.ensure_future(handlers.experts(self.experiment, asked))
         while not task.done():
             await asyncio.sleep(0.001)
-            await self.experiment.learner.catch_up()
+            await self.experiment.follower.catch_up()
         await task
 
     @rule()
     def learn(self) -> None:
         """The learner takes its turn."""
-        self.call(self.experiment.learner.catch_up())
+        self.call(self.experiment.follower.catch_up())
 
     @rule()
     def snapshot(self) -> None:
         """A snapshot of the state as it is."""
-        self.call(self.experiment.learner.save())
+        self.call(self.experiment.follower.save())
 
     @rule()
     def restart(self) -> None:
@@ -166,11 +166,11 @@ class Service(RuleBasedStateMachine):
     @rule()
     def replicate(self) -> None:
         """A replica that follows the file is where the service is."""
-        self.call(self.experiment.learner.catch_up())
+        self.call(self.experiment.follower.catch_up())
         with SQLiteReader(self.experiment.store.path) as reader:
             opened = self.experiment.opened
             self.replica = advance(reader, opened.policy, self.replica, change=opened.change)
-        now = self.experiment.learner.now
+        now = self.experiment.follower.now
         assert self.replica.position == now.position
         assert self.replica.state.log_weights.tobytes() == now.state.log_weights.tobytes()
 
@@ -189,7 +189,7 @@ class Service(RuleBasedStateMachine):
 
     def compare(self) -> None:
         """The state after all events, three times."""
-        now = self.experiment.learner.now
+        now = self.experiment.follower.now
         with SQLiteReader(self.experiment.store.path) as reader:
             clean: Any = WithoutSnapshots(reader)
             folded = restore(clean, self.judge(reader), change=roster_change())

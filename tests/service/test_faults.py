@@ -154,7 +154,7 @@ def test_a_fault_of_ours_is_counted_and_says_nothing_more(tmp_path: Path, monkey
     with here(place(tmp_path)) as served:
         monkeypatch.setattr(Experiment, "weights", broken)
         assert served.get("/v1/posterior", status=500) == {
-            "error": "the service has failed; its log says how",
+            "error": "the service has failed; see its log",
             "code": "internal",
         }
         assert 'oddsmith_answers_total{route="/v1/posterior",status="500"} 1.0' in served.ask("GET", "/metrics").text

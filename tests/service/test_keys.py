@@ -55,13 +55,13 @@ def test_who_finds_every_key_and_no_other(path: Path) -> None:
     tokens = {name: create(path, name, ["read"]) for name in ("first", "middle", "last")}
     ring = KeyRing.read(path)
     for name, token in tokens.items():
-        found = ring.who(token)
+        found = ring.find(token)
         assert found is not None
         assert found.name == name
         for wrong in (token[:-1], token + "=", token.swapcase(), token[3:], "od_" + "A" * 43, token + "\n", "od_é"):
-            assert ring.who(wrong) is None
+            assert ring.find(wrong) is None
     revoke(path, "middle")
-    assert [ring.who(token) is None for token in tokens.values()] == [False, True, False]
+    assert [ring.find(token) is None for token in tokens.values()] == [False, True, False]
     assert ring.live()
     for name in ("first", "last", "last"):  # again: nothing changes
         revoke(path, name)
@@ -80,7 +80,7 @@ def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: Any) -> 
     monkeypatch.setattr(hmac, "compare_digest", noted)
     for token in (tokens[0], tokens[-1], "od_" + "A" * 43):
         compared.clear()
-        ring.who(token)
+        ring.find(token)
         assert compared == [key.sha256 for key in ring.keys]
 
 
@@ -136,15 +136,15 @@ def test_a_broken_file_keeps_the_keys_and_is_logged_once(path: Path, caplog: Any
     ring, good = KeyRing.read(path), path.read_bytes()
     path.write_bytes(good[:-20])
     with caplog.at_level(logging.ERROR):
-        assert [ring.who(token) is not None for _ in range(5)] == [True] * 5
+        assert [ring.find(token) is not None for _ in range(5)] == [True] * 5
         assert len(caplog.records) == 1
         path.unlink()
-        assert [ring.who(token) is not None for _ in range(5)] == [True] * 5
+        assert [ring.find(token) is not None for _ in range(5)] == [True] * 5
         assert len(caplog.records) == 2
     assert all("the keys read before stay in force" in record.getMessage() for record in caplog.records)
     other = create(path, "other", ["read"])  # a new file
-    assert ring.who(token) is None
-    assert ring.who(other) is not None
+    assert ring.find(token) is None
+    assert ring.find(other) is not None
 
 
 @pytest.mark.parametrize("locked", [True, False])
@@ -258,7 +258,7 @@ def test_commands(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     token, sentence = said("create", "shop", "--scope", "decide", "reward", "--experiment", "news").splitlines()
     assert sentence == "This is the key 'shop'. It is not shown again: keys.json holds only its hash."
     (key,) = read_keys("keys.json")
-    assert KeyRing.read("keys.json").who(token) == key
+    assert KeyRing.read("keys.json").find(token) == key
     assert (key.name, key.scopes, key.experiments) == ("shop", ("decide", "reward"), ("news",))
     assert "shop" in said("revoke", "shop")
     monkeypatch.setenv("ODDSMITH_KEYS", "50%.json")

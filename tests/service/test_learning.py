@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oddsmith.audit import verify
-from oddsmith.service.learner import Learner
+from oddsmith.service.follower import Follower
 from oddsmith.service.windows import Windows
 from oddsmith.storage import SQLiteReader
 from service.served import Hands, Here, here, place, wait
@@ -65,9 +65,9 @@ def many(served: Here, name: str, n: int = 30) -> None:
     served.post("reward/batch", {"rewards": [{"id": f"{name}{i}", "reward": 1} for i in range(n)]})
 
 
-def half_way(served: Here) -> tuple[Any, Learner]:
+def half_way(served: Here) -> tuple[Any, Follower]:
     """The bank and its learner, in the middle of learning, where it stays until `bank.go` is set."""
-    bank, learner = counter(served), served.experiment().learner
+    bank, learner = counter(served), served.experiment().follower
     many(served, "a")
     served.state()
     bank.go.clear()
@@ -108,7 +108,7 @@ def test_ending_while_it_learns_keeps_no_half_learnt_state(tmp_path: Path) -> No
 def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
-        bank, learner = counter(served), served.experiment().learner
+        bank, learner = counter(served), served.experiment().follower
         many(served, "a")
         served.state()
         position = learner.now.position
@@ -137,7 +137,7 @@ def test_rewards_that_are_refused_are_counted_and_not_kept(tmp_path: Path) -> No
             served.reward(f"d{i}", i % 2)
             served.state()
         assert served.get("/v1/stats")["refused"] == 3
-        assert served.experiment().learner._folded.refused == ()
+        assert served.experiment().follower._folded.refused == ()
         served.post("correct", {"id": "d0", "reward": 1, "key": "k"})
         served.state()
         assert served.get("/v1/stats")["refused"] == 2
@@ -150,7 +150,7 @@ def erase(served: Here) -> None:
     """As the service does every hour."""
     experiment = served.experiment()
     served.state()
-    served.portal.call(experiment.learner.save)
+    served.portal.call(experiment.follower.save)
     assert experiment.store.erase(1e11) > 0
 
 

@@ -99,7 +99,7 @@ def test_an_end_that_comes_with_news_is_an_end(tmp_path: Path) -> None:
         experiment = Experiment(open_experiment(place(tmp_path)), Clock())
         await experiment.begin()
         await asyncio.sleep(0.01)
-        experiment.learner.wake()
+        experiment.follower.wake()
         (task,) = experiment._tasks
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=20)

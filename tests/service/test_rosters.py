@@ -76,7 +76,7 @@ def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: 
     place(tmp_path, "news")  # the expert that joined is no longer there
     app: Any = make_app(open_experiments(files))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(life(app)):
-        learners = {name: one.learner for name, one in app.app.service.experiments.items()}
+        learners = {name: one.follower for name, one in app.app.service.experiments.items()}
         wait(lambda: learners["shop"].trouble == "")
         wait(lambda: "'late' joined at position 1" in learners["news"].trouble)
 

@@ -70,15 +70,15 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     >>> refusal(409, b'{"error": "reward must be as before", "code": "conflict"}')
     Conflict('reward must be as before')
     """
-    said, code = f"the service answered {status}", ""
+    sentence, code = f"the service answered {status}", ""
     try:
         answer = json.loads(body)
-        said, code = str(answer["error"]), str(answer["code"])
+        sentence, code = str(answer["error"]), str(answer["code"])
     except (ValueError, KeyError, TypeError):
-        pass  # whoever stands between us and the service has other words
+        pass  # a proxy answers in another form
     if status == 409:
-        return Conflict(said)
-    return InvalidInput(said) if status in (400, 422) else ServiceError(said, status, code)
+        return Conflict(sentence)
+    return InvalidInput(sentence) if status in (400, 422) else ServiceError(sentence, status, code)
 
 
 def _entry_refused(entry: dict[str, Any]) -> OddsmithError:

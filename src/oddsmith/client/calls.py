@@ -19,7 +19,7 @@ _LOOK = 0.1  # seconds between two looks at whether it is ready
 
 
 def new_id() -> str:
-    """An id that nobody else has: the time, which keeps neighbours in the log near each other, and 64 random bits."""
+    """A new id: the time, which keeps neighbours in the log near each other, and 64 random bits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
@@ -43,21 +43,22 @@ class Calls:
     ) -> Steps[Decided]:
         """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
 
-        `eligible` restricts the arms. `unit` is whom a sticky experiment decides for. A `deferred` decision counts
-        once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1).
+        `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
+        decision counts once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with
+        `incumbent_odds` (or 1).
         """
         own = new_id() if unit is None else None  # a unit's decision has an id of its own
-        said = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
-        said |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
-        return self._post("/v1/decide", said, Decided)
+        fields = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
+        fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
+        return self._post("/v1/decide", fields, Decided)
 
     def decide_batch(self, decisions: Iterable[Mapping[str, Any]]) -> Steps[list[Decided | OddsmithError]]:
         """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        told = [_entry("decisions", one, "context") for one in decisions]
-        entries = [one if "unit" in one else {"id": new_id()} | one for one in told]
+        given = [_entry("decisions", one, "context") for one in decisions]
+        entries = [one if "unit" in one else {"id": new_id()} | one for one in given]
         return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, Decided))
 
     def reward(self, id: str, reward: float, *, key: str = "") -> Steps[Kept]:
@@ -85,15 +86,15 @@ class Calls:
 
     def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[Kept]:
         """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
-        said = {"expert": expert, "change": "added", "share": share, "key": key or new_id()}
-        return self._post("/v1/experts", said, Kept)
+        fields = {"expert": expert, "change": "added", "share": share, "key": key or new_id()}
+        return self._post("/v1/experts", fields, Kept)
 
     def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[Kept]:
-        """An expert is no longer asked; the others share its weight in proportion. `key` names the change."""
+        """Retire an expert; the others share its weight in proportion. `key` names the change."""
         return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, Kept)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
-        """All that the log knows of a decision; with `explain`, who voted for what with which weight."""
+        """All that the log knows of a decision; with `explain`, every expert's vote and weight."""
         return self._get(f"/v1/decisions/{quote(id, safe='')}", dict, explain="true" if explain else None)
 
     def posterior(self) -> Steps[Posterior]:
@@ -105,7 +106,7 @@ class Calls:
         return self._get("/v1/stats", dict)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
-        """Whether the service can decide; while it cannot, it is asked again for up to `wait` seconds."""
+        """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""
         end, pause = self.patience.clock() + wait, 0.0
         while True:
             reply = yield Try(Request("GET", "/readyz"), pause, self.patience.timeout)
@@ -115,13 +116,13 @@ class Calls:
             if self.patience.clock() + pause > end:
                 return False
 
-    def _post(self, path: str, said: dict[str, Any], answer: Any) -> Steps[Any]:
-        given = {name: value for name, value in said.items() if value is not None or name == "context"}
+    def _post(self, path: str, fields: dict[str, Any], answer: Any) -> Steps[Any]:
+        given = {name: value for name, value in fields.items() if value is not None or name == "context"}
         return self._send(path, given, partial(one_of, answer))
 
-    def _send(self, path: str, said: dict[str, Any], read: Any) -> Steps[Any]:
+    def _send(self, path: str, fields: dict[str, Any], read: Any) -> Steps[Any]:
         about = {} if self.experiment is None else {"experiment": self.experiment}
-        return persist(Request("POST", path, _written(about | said)), read, self.patience)
+        return persist(Request("POST", path, _written(about | fields)), read, self.patience)
 
     def _get(self, path: str, read: Any, explain: str | None = None) -> Steps[Any]:
         query = {"experiment": self.experiment, "explain": explain}
@@ -135,10 +136,10 @@ def _entry(what: str, entry: Any, *needed: str) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value is not None or name == "context"}
 
 
-def _written(said: dict[str, Any]) -> bytes:
+def _written(fields: dict[str, Any]) -> bytes:
     """The body in JSON, which has no word for what is not a finite number."""
     try:
-        return json.dumps(said, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(fields, default=_plain, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
 

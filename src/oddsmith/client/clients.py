@@ -95,7 +95,7 @@ class Client(_Base):
     connection, time-outs, 408, 429, 502, 503, 504, 507) is sent again up to `retries` times, after growing pauses and
     what Retry-After asks for. That is safe: every event has an id, which the client makes where none is given, and the
     service keeps it once. No try begins later than `timeout` seconds after the call, or waits for the network for
-    longer than is then left. What is refused is raised: `Conflict` where something else was said before,
+    longer than is then left. What is refused is raised: `Conflict` where another value was kept before,
     `InvalidInput`, and `ServiceError` for the rest.
 
     >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
@@ -205,15 +205,15 @@ def _checked_url(url: str) -> str:
     except (ValueError, AttributeError, TypeError):
         good = False
     if not good:
-        shown = str(url).rpartition("@")[2]  # whoever put a password there does not want to read it in a log
+        shown = str(url).rpartition("@")[2]  # a password must not be read in a log
         raise InvalidInput(f"url must be like http://127.0.0.1:8000, without a user or a query; got {shown!r:.80}")
     return url.rstrip("/")
 
 
 def _headers(key: str | None) -> dict[str, str]:
-    told = {"content-type": "application/json"}
+    headers = {"content-type": "application/json"}
     if key is None:
-        return told
+        return headers
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise InvalidInput("key must be one that `oddsmith keys create` has shown; got something else")
-    return told | {"authorization": f"Bearer {key}"}
+    return headers | {"authorization": f"Bearer {key}"}

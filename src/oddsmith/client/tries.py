@@ -1,8 +1,8 @@
 """One call as a series of tries: when to send, how long to wait, when to give up. No network, no sleep, no thread.
 
-A generator yields what is to be sent and is given what came back; whoever drives it sleeps and sends, with or without
-`await`. Every request of the client names its event (a decision its id, a correction its key), so sending it again is
-always safe, also where only the answer was lost.
+A generator yields what is to be sent and is given what came back; the client sleeps and sends, with or without `await`.
+Every request of the client names its event (a decision its id, a correction its key), so sending it again is always
+safe, also where only the answer was lost.
 """
 
 import json
@@ -43,7 +43,7 @@ class Try(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back; where nothing did, the status is 0 and the body says why."""
+    """What came back; where nothing did, the status is 0 and the body is the reason."""
 
     status: int
     body: bytes

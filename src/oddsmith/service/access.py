@@ -29,7 +29,7 @@ def authorize(
     if ring is None or not scopes:
         return ANYONE
     scheme, _, token = (header or "").partition(" ")
-    key = ring.who(token) if scheme.lower() == "bearer" else None
+    key = ring.find(token) if scheme.lower() == "bearer" else None
     if key is None:
         return _NO_KEY
     if any(key.may(scope, experiment) for scope in scopes):

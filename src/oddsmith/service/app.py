@@ -12,7 +12,7 @@ from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
 from oddsmith.service.access import authorize
 from oddsmith.service.clock import Clock
 from oddsmith.service.keys import KeyRing
-from oddsmith.service.limits import Limits, Scope
+from oddsmith.service.limits import HttpScope, Limits
 from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.response import JSON, Refusal, Response
@@ -39,7 +39,7 @@ class App:
             if route.message is not None
         }
 
-    async def __call__(self, scope: Scope, body: bytes) -> Response:
+    async def __call__(self, scope: HttpScope, body: bytes) -> Response:
         """The answer to one request."""
         start = time.perf_counter()
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -58,13 +58,13 @@ class App:
             response = _refusal(error, route, body).response()
         except Exception:
             _log.exception("%s %s failed", route.method, route.path)
-            response = Refusal(500, "internal", "the service has failed; its log says how").response()
+            response = Refusal(500, "internal", "the service has failed; see its log").response()
         answers, seconds = self.service.metrics.series(route.path, response.status)
         answers.inc()
         seconds.observe(time.perf_counter() - start)
         return response
 
-    async def _answer(self, route: Route, scope: Scope, body: bytes) -> Response:
+    async def _answer(self, route: Route, scope: HttpScope, body: bytes) -> Response:
         """What the route's handler answers, if the key allows it."""
         experiments = self.service.experiments
         message = None if route.message is None else self._decoders[route.handler].decode(body)
@@ -79,17 +79,17 @@ class App:
             experiment = experiments.get(name or "")
             if experiment is None:
                 raise self._unknown(name, route, scope)
-            if experiment.learner.now.state is None:
-                raise StoreFailed(f"experiment {name!r} is not ready: {experiment.learner.trouble}")
+            if experiment.follower.now.state is None:
+                raise StoreFailed(f"experiment {name!r} is not ready: {experiment.follower.trouble}")
             answer = await route.handler(experiment, message)
         return answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
 
-    def _refused(self, route: Route, scope: Scope, experiment: str | None) -> Refusal | None:
+    def _refused(self, route: Route, scope: HttpScope, experiment: str | None) -> Refusal | None:
         header = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
         found = authorize(self.service.ring, header, route.scopes, experiment)
         return found if isinstance(found, Refusal) else None
 
-    def _unknown(self, name: str | None, route: Route, scope: Scope) -> InvalidInput:
+    def _unknown(self, name: str | None, route: Route, scope: HttpScope) -> InvalidInput:
         """The refusal of an experiment's name; it names only experiments that the key may call."""
         count = len(self.service.experiments)
         known = [one for one in self.service.experiments if self._refused(route, scope, one) is None]

@@ -15,7 +15,7 @@ from oddsmith.errors import InvalidInput, NoEligibleArm
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import complete
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.learner import Now
+from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, Decided, DecideEntry, ErrorAnswer, Results
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt
@@ -94,10 +94,10 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     experiment.steps += 1
     step = experiment.steps
     id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
-    now = experiment.learner.now
+    now = experiment.follower.now
     if now.in_place:
-        async with experiment.learner.learning:
-            now = experiment.learner.now
+        async with experiment.follower.learning:
+            now = experiment.follower.now
             odds, votes = await _odds(experiment, now, message.context, eligible, step)
     else:
         odds, votes = await _odds(experiment, now, message.context, eligible, step)
@@ -119,7 +119,7 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
 
 
 def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> Decided:
-    """The answer that tells a new decision; its position is not known yet."""
+    """The answer to a new decision; its position is not known yet."""
     odds = dict(zip(experiment.arms, decision.propensities.tolist(), strict=True))
     return Decided(
         id=id,
@@ -150,8 +150,8 @@ async def _odds(
 ) -> tuple[Odds, Array | None]:
     """The odds in this context, and the votes they were made from.
 
-    Our own banks are asked on the event loop; other people's code in threads, because it may be slow, and with a copy
-    of the context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
+    Our own banks run on the event loop; other people's code in threads, because it may be slow, and on a copy of the
+    context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
     """
     loop, context = asyncio.get_running_loop(), single(context)
     if now.advise is None or now.weigh is None:
@@ -212,7 +212,7 @@ def _incumbents(experiment: Experiment, message: DecideEntry, decision: Decision
     if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
         raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
     column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
-    bonus = complete(experiment.learner.now.policy, ours._replace(propensities=odds)).bonus
+    bonus = complete(experiment.follower.now.policy, ours._replace(propensities=odds)).bonus
     return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
 

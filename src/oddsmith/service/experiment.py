@@ -1,4 +1,4 @@
-"""Experiment: a policy, its store, the learner and the writer, from the start of a service to its end."""
+"""Experiment: a policy, its store, the follower and the writer, from the start of a service to its end."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError, StoreFailed
 from oddsmith.service.clock import Clock
-from oddsmith.service.learner import Learner
+from oddsmith.service.follower import Follower
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
@@ -36,8 +36,8 @@ class Experiment:
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
         every = opened.settings.snapshot_every
-        self.learner = Learner(opened.store, opened.policy, opened.change, clock, every, opened.load_expert)
-        self.writer = Writer(opened.store, self.learner.wake)
+        self.follower = Follower(opened.store, opened.policy, opened.change, clock, every, opened.load_expert)
+        self.writer = Writer(opened.store, self.follower.wake)
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
@@ -50,10 +50,10 @@ class Experiment:
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
-        await self.learner.begin()
+        await self.follower.begin()
         self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
         poll = 0.05 if self.settings.shared else 0.25  # early rewards count once their decision is looked at
-        self._tasks.append(asyncio.create_task(self.learner.run(poll)))
+        self._tasks.append(asyncio.create_task(self.follower.run(poll)))
         if self.settings.window is not None:
             close = self.settings.window, self.settings.default
             windows = Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
@@ -67,8 +67,8 @@ class Experiment:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            if not self.learner.trouble:
-                await self.learner.save()
+            if not self.follower.trouble:
+                await self.follower.save()
         except StoreFailed as error:  # a restart then folds from an older one
             _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
         finally:
@@ -88,11 +88,11 @@ class Experiment:
 
     async def unlearnable_ids(self, ids: Sequence[str]) -> set[str]:
         """Open decisions among these whose context was erased, where experts learn from contexts."""
-        return await asyncio.to_thread(self._erased_ids, ids) if self.learner.now.in_place else set()
+        return await asyncio.to_thread(self._erased_ids, ids) if self.follower.now.in_place else set()
 
     def weights(self) -> dict[str, float]:
         """Each expert's weight; empty for policies without experts."""
-        now = self.learner.now
+        now = self.follower.now
         if now.experts is None:
             return {}
         return dict(zip(now.experts.names, posterior(now.state.log_weights).tolist(), strict=True))
@@ -115,10 +115,10 @@ class Experiment:
         """Every hour, erase contexts that are older."""
         while True:
             try:
-                if self.learner.now.in_place:
-                    await self.learner.save()  # what learns from contexts must not need them again
-                    if self.learner.trouble or self.learner.torn:
-                        raise StoreFailed(f"they are still to be learnt from; {self.learner.trouble}")
+                if self.follower.now.in_place:
+                    await self.follower.save()  # what learns from contexts must not need them again
+                    if self.follower.trouble or self.follower.torn:
+                        raise StoreFailed(f"they are still to be learnt from; {self.follower.trouble}")
                 await asyncio.to_thread(self.store.erase, self.clock() - age)
             except StoreFailed as error:  # again in an hour
                 _log.warning("experiment %s could not erase contexts: %s", self.name, error)

@@ -82,7 +82,7 @@ async def activate(experiment: Experiment, message: m.Activate) -> m.Kept:
     return _kept(message.id, receipt)
 
 
-async def experts(experiment: Experiment, message: m.Change) -> m.Kept:
+async def experts(experiment: Experiment, message: m.RosterChange) -> m.Kept:
     """An expert joins or retires: answered once the state knows it."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
@@ -93,12 +93,12 @@ async def experts(experiment: Experiment, message: m.Change) -> m.Kept:
         if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.store.changes)):
             await _known(experiment, await asyncio.to_thread(experiment.store.head))
             await _check_change(experiment, message)
-            now = experiment.learner.now
+            now = experiment.follower.now
             experiment.opened.change(now.policy, now.state, line)  # what cannot be folded must not get into the log
         receipt = await experiment.append(event)
         await _known(experiment, receipt.position)
-    if receipt.new and (message.expert in active(experiment.learner.now.policy)) != (message.change == "added"):
-        raise Conflict(f"expert {message.expert!r} was changed by somebody else at the same time: this has no effect")
+    if receipt.new and (message.expert in active(experiment.follower.now.policy)) != (message.change == "added"):
+        raise Conflict(f"expert {message.expert!r} was changed by another request meanwhile: this one has no effect")
     return _kept(message.expert, receipt)
 
 
@@ -106,9 +106,9 @@ async def _known(experiment: Experiment, position: int) -> None:
     """Wait until the state knows all events up to a position."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            await experiment.learner.reached(position)
+            await experiment.follower.reached(position)
     except TimeoutError as error:
-        trouble = experiment.learner.trouble or "it is busy"
+        trouble = experiment.follower.trouble or "it is busy"
         raise StoreFailed(f"the state does not know position {position} yet: {trouble}") from error
 
 
@@ -123,7 +123,7 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.Posterior:
     """How likely each expert is the one to follow."""
-    now = experiment.learner.now
+    now = experiment.follower.now
     weights = experiment.weights()
     learnt = getattr(now.state, "learnt", None)
     there = active(now.policy) if weights else []
@@ -134,10 +134,10 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.Posterior:
 async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     """Counts and positions."""
     events, head = await asyncio.to_thread(lambda: (experiment.store.tally(), experiment.store.head()))
-    learner, guard = experiment.learner, experiment.learner.now.experts
+    follower, guard = experiment.follower, experiment.follower.now.experts
     arms: dict[str, dict[str, float | int | None]] = {}
     for number, arm in enumerate(experiment.arms):
-        rewards, total = learner.arms.get(number, (0, 0.0))
+        rewards, total = follower.arms.get(number, (0, 0.0))
         mean = experiment.scale.value(total / rewards) if rewards else None
         arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
     failures = guard.failures() if isinstance(guard, Guarded) else {}
@@ -149,13 +149,13 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     return m.Stats(
         experiment.name,
         head,
-        learner.now.position,
+        follower.now.position,
         {str(kind): times for kind, times in events.items()},
         arms,
         judged,
-        learner.refused,
-        learner.snapshot,
-        learner.refolds,
+        follower.refused,
+        follower.snapshot,
+        follower.refolds,
     )
 
 
@@ -174,7 +174,7 @@ async def ready(service: Service) -> m.Health | Response:
     found = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
     troubles = {name: trouble for name, trouble in found.items() if trouble}
     if service.ring is not None:
-        troubles = dict.fromkeys(troubles, "not ready; the service's log says why")
+        troubles = dict.fromkeys(troubles, "not ready; see the service's log")
     answer = m.Health(not troubles, troubles)
     return Response(503, msgspec.json.encode(answer), JSON) if troubles else answer
 
@@ -186,8 +186,8 @@ async def openapi(service: Service) -> Response:
 
 async def _trouble(experiment: Experiment) -> str:
     """What keeps an experiment from deciding; empty if nothing does."""
-    if experiment.learner.trouble:
-        return experiment.learner.trouble
+    if experiment.follower.trouble:
+        return experiment.follower.trouble
     try:
         await asyncio.wait_for(asyncio.to_thread(experiment.store.head), 2.0)
     except (StoreFailed, TimeoutError) as error:
@@ -226,9 +226,9 @@ def _kept(id: str, receipt: Receipt) -> m.Kept:
     return m.Kept(id, receipt.position, receipt.new, receipt.parked)
 
 
-async def _check_change(experiment: Experiment, message: m.Change) -> None:
-    """Refuses what would have no effect: joining twice, retiring who is not there, or the last one."""
-    weights, there = experiment.weights(), active(experiment.learner.now.policy)
+async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
+    """Refuses what would have no effect: adding an expert twice, retiring one that is not there, or the last one."""
+    weights, there = experiment.weights(), active(experiment.follower.now.policy)
     if message.change == "retired":
         if message.expert not in weights:
             meant = hint(message.expert, weights)

@@ -84,8 +84,8 @@ class KeyRing:
                 _log.error("%s; the keys read before stay in force", error)
         return self._keys
 
-    def who(self, token: str) -> Key | None:
-        """The key that this token is, unless it was revoked; in a time that does not depend on which one it is."""
+    def find(self, token: str) -> Key | None:
+        """The key of this token, None if there is none or it was revoked; in the same time for every key."""
         if not _TOKEN.fullmatch(token):
             return None
         digest, found = _digest(token), None
@@ -147,7 +147,7 @@ def revoke(path: str | Path, name: str) -> None:
 
 @contextmanager
 def _editing(path: str | Path) -> Iterator[list[Key]]:
-    """The keys of a file that nobody else edits meanwhile; written back all or nothing unless something is raised."""
+    """The keys of a file, which is locked against other writers; written back as a whole unless something is raised."""
     import fcntl
 
     path = Path(path).resolve()

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from oddsmith.service.access import is_loopback
 from oddsmith.service.response import Refusal, Response
 
-__all__ = ["Limits", "Message", "Receive", "SAFE_HEADERS", "Scope", "Send"]
+__all__ = ["HttpScope", "Limits", "Message", "Receive", "SAFE_HEADERS", "Send"]
 
-Scope: TypeAlias = MutableMapping[str, Any]
+HttpScope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -41,7 +41,7 @@ class Limits:
     of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
     """
 
-    app: Callable[[Scope, bytes], Awaitable[Response]]
+    app: Callable[[HttpScope, bytes], Awaitable[Response]]
     begin: Callable[[], Awaitable[None]] = _nothing
     end: Callable[[], Awaitable[None]] = _nothing
     body: int = 65_536
@@ -51,7 +51,7 @@ class Limits:
     target: int = 2_048
     local: bool = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Answer one request, or live as long as the server."""
         if scope["type"] != "http":
             await self._live(receive, send)
@@ -83,7 +83,7 @@ class Limits:
         await self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _refused(self, scope: Scope, limit: int) -> Refusal | None:
+    def _refused(self, scope: HttpScope, limit: int) -> Refusal | None:
         """Why the head alone is enough to refuse."""
         target = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
         if target > self.target:
@@ -102,7 +102,7 @@ class Limits:
             return Refusal(431, "headers_too_large", f"a request must have at most {most}")
         if self.local and not _is_local(once.get(b"host"), once.get(b"origin")):
             here = "a service without keys must be called from this machine, and not by a page of another site"
-            return Refusal(403, "forbidden", f"{here}; Host or Origin says otherwise")
+            return Refusal(403, "forbidden", f"{here}; Host or Origin names another place")
         length = once.get(b"content-length")
         if length is None:
             return None

@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP, as types: they check requests, write answers and describe both in OpenAPI."""
+"""The messages of HTTP as types: they check requests, write answers and describe both in OpenAPI."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,6 @@ from oddsmith.errors import Conflict, OddsmithError
 
 __all__ = [
     "Activate",
-    "Change",
     "Correct",
     "Decide",
     "DecideBatch",
@@ -28,6 +27,7 @@ __all__ = [
     "RewardBatch",
     "RewardEntry",
     "RewardGiven",
+    "RosterChange",
     "Stats",
 ]
 
@@ -70,7 +70,7 @@ class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class DecisionQuery(Query):
-    """A question about one decision; with `explain`, who voted for what."""
+    """A question about one decision; with `explain`, every expert's vote and weight."""
 
     id: _AnyId
     explain: bool = False
@@ -134,7 +134,7 @@ class Activate(_Body):
     id: _KnownId
 
 
-class Change(_Body):
+class RosterChange(_Body):
     """An expert joins with a share of the weight, or retires."""
 
     expert: Annotated[str, Meta(min_length=1, max_length=200)]

@@ -45,13 +45,13 @@ class _State:
 
     def collect(self) -> Iterable[Metric]:
         by_experiment: dict[str, tuple[str, Callable[[Experiment], float]]] = {
-            "position": ("Position that the state is the fold up to.", lambda e: e.learner.now.position),
+            "position": ("Position that the state is the fold up to.", lambda e: e.follower.now.position),
             "waiting": ("Events not yet handed to the store.", lambda e: e.writer.waiting),
-            "refolds": ("Folds from an older snapshot, because history was corrected.", lambda e: e.learner.refolds),
-            "refused_rewards": ("Rewards that the policy would not take.", lambda e: e.learner.refused),
+            "refolds": ("Folds from an older snapshot, because history was corrected.", lambda e: e.follower.refolds),
+            "refused_rewards": ("Rewards that the policy would not take.", lambda e: e.follower.refused),
         }
-        for name, (says, value) in by_experiment.items():
-            gauge = GaugeMetricFamily(f"oddsmith_{name}", says, labels=["experiment"])
+        for name, (summary, value) in by_experiment.items():
+            gauge = GaugeMetricFamily(f"oddsmith_{name}", summary, labels=["experiment"])
             for experiment in self._experiments:
                 gauge.add_metric([experiment.name], value(experiment))
             yield gauge
@@ -62,7 +62,7 @@ class _State:
         for experiment in self._experiments:
             for arm, times in experiment.decided.items():
                 decided.add_metric([experiment.name, arm], times)
-            experts = experiment.learner.now.experts
+            experts = experiment.follower.now.experts
             for expert, kinds in (experts.failures() if isinstance(experts, Guarded) else {}).items():
                 for kind, times in kinds.items():
                     failed.add_metric([experiment.name, expert, kind], times)

@@ -11,13 +11,13 @@ from oddsmith.service.messages import ErrorAnswer
 
 __all__ = ["document"]
 
-_SAYS = {
+_REASONS = {
     400: "The request is malformed.",
     401: "A key is missing or wrong.",
     403: "The key does not allow this.",
     404: "There is no such thing.",
     408: "The request took too long to arrive.",
-    409: "Something else was said before.",
+    409: "Another value was kept before.",
     413: "The body is too large.",
     414: "The path is too long.",
     422: "A value is not allowed.",
@@ -60,9 +60,9 @@ def document(routes: Sequence[Any]) -> bytes:
 
 def _described(route: Any, ref: dict[Any, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """One route as an operation; `fields` are the schemas of its message's fields."""
-    responses = {str(status): _answer(_SAYS[status], ref[ErrorAnswer]) for status in route.statuses}
+    responses = {str(status): _answer(_REASONS[status], ref[ErrorAnswer]) for status in route.statuses}
     if route.name == "ready":
-        responses["503"] = _answer(_SAYS[503], ref[route.answer])
+        responses["503"] = _answer(_REASONS[503], ref[route.answer])
     responses["200"] = _answer(route.summary, ref[route.answer] if route.answer else {})
     if route.name == "metrics":
         responses["200"]["content"] = {"text/plain": {"schema": {"type": "string"}}}
@@ -89,5 +89,5 @@ def _parameter(name: str, schema: dict[str, Any], path: str) -> dict[str, Any]:
     return {"name": name, "in": "path" if within else "query", "required": within, "schema": plain}
 
 
-def _answer(says: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": says, "content": {"application/json": {"schema": schema}}}
+def _answer(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": summary, "content": {"application/json": {"schema": schema}}}

@@ -51,12 +51,12 @@ class Service:
 
 async def _restore(experiment: Experiment) -> None:
     """Restore the state, again every second until it succeeds."""
-    while experiment.learner.trouble:
+    while experiment.follower.trouble:
         try:
             await experiment.begin()
         except Exception as error:
             trouble = f"its state cannot be restored: {error}"
-            if trouble != experiment.learner.trouble:
+            if trouble != experiment.follower.trouble:
                 _log.error("experiment %s is not ready: %s", experiment.name, trouble)
-            experiment.learner.trouble = trouble
+            experiment.follower.trouble = trouble
             await asyncio.sleep(1.0)

@@ -1,4 +1,4 @@
-"""The record of one decision: what was decided, what came of it, and on request who voted for what."""
+"""The record of one decision: the decision, its events and reward, and on request the votes of all experts."""
 
 from typing import Any
 
@@ -76,10 +76,10 @@ def _experts(experiment: Experiment, decision: Decision, evidence: Evidence, mad
     judged = weighed(folded.policy)
     names = () if judged is None else judged.experts.names  # votes are kept of policies that weigh them
     weights = awake_weights(folded.state.log_weights, votes)
-    said = np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice
     rows = []
     for i in np.argsort(-weights, kind="stable").tolist():
         chosen = {arm: float(part) for arm, part in zip(experiment.arms, votes[i], strict=True) if part > 0}
-        predicted = None if said[i] != said[i] else float(said[i])
+        predicted = None if predictions[i] != predictions[i] else float(predictions[i])
         rows.append({"expert": names[i], "weight": float(weights[i]), "votes": chosen, "predicted": predicted})
     return rows

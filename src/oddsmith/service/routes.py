@@ -66,7 +66,7 @@ ROUTES = (
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.Kept, _WRITES),
     Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.Kept, _CHANGES),
-    Route("POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.Change, m.Kept, _CHANGES),
+    Route("POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.RosterChange, m.Kept, _CHANGES),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
     Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.Posterior),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.Query, m.Stats),

@@ -1,4 +1,4 @@
-"""Serving: the application on a socket until it is told to stop."""
+"""Serving: the application on a socket until a signal stops it."""
 
 import signal
 import socket
@@ -23,7 +23,7 @@ def serve(opened: Sequence[Opened], keys: KeyRing | None, door: socket.socket) -
 
 
 class _Server(uvicorn.Server):
-    """Ends when it is told to, in order, and lets its caller go on; uvicorn's own sends itself the signal once more."""
+    """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself the signal once more."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit and sig == signal.SIGINT

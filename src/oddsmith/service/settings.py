@@ -48,7 +48,7 @@ class Settings:
 
 
 def read_settings(file: PolicyFile) -> Settings:
-    """The table [service] of a policy file; what is wrong is said with the file and the key."""
+    """The table [service] of a policy file; refusals name the file and the key."""
     keys = Keys(file.table.get("service", {}), "service")
     try:
         return _read(keys, file)

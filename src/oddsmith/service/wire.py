@@ -25,10 +25,10 @@ class Wire(HttpToolsProtocol):
     request_s: ClassVar[float] = 10.0
     head_bytes: ClassVar[int] = 32_768
     message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
-    most_connections: ClassVar[int] = 800  # a process has some 1,000 open files unless told otherwise
+    most_connections: ClassVar[int] = 800  # a process has some 1,000 open files unless its limit is raised
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """A new connection: who says nothing has no more time than who does."""
+        """A new connection; its time runs from now, whether or not it sends anything."""
         super().connection_made(transport)
         self._in_head, self._taken = True, 0
         self._timer: TimerHandle | None = self.loop.call_later(self.request_s, self._late)
@@ -82,7 +82,7 @@ class Wire(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Say why, and hang up; where the answer to an earlier request is due or half sent, only hang up."""
+        """Send the refusal and close; where the answer to an earlier request is due or half sent, only close."""
         last = self.cycle
         free = last is None or last.response_complete
         if free or not (self._in_head or self.pipeline or last.response_started):

@@ -15,13 +15,13 @@ __all__ = ["Writer"]
 
 _Receipts: TypeAlias = tuple[Receipt, ...]
 _Waiting: TypeAlias = "tuple[Sequence[Event], asyncio.Future[_Receipts]]"
-_MOST = 50_000  # events that may wait: beyond it, refusing is kinder than making everyone late
+_MOST = 50_000  # events that may wait: beyond it, refusing is better than delaying all
 
 
 class Writer:
     """Appends for many requests with one hand-over to the store's thread per batch; `written` after each.
 
-    Batches of nothing but decisions are not told: there is seldom anything to learn from them.
+    `written` is not called for batches of decisions alone: there is seldom anything to learn from them.
     """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
@@ -45,7 +45,7 @@ class Writer:
         self._count += len(events)
         if not self._busy:
             self._busy = True
-            self._loop.call_soon(self._send)  # whoever comes in this turn of the loop goes along
+            self._loop.call_soon(self._send)  # all appends of this turn of the loop go together
         return future
 
     def _send(self) -> None:
@@ -56,50 +56,48 @@ class Writer:
         try:
             sent = self._store.append([event for events, _ in batch for event in events])
         except StoreFailed as error:
-            self._fail(batch, error)
-            return
-        except Exception:  # somebody's event cannot be written: let each answer for its own
+            _fail(batch, error)
+            self._loop.call_soon(self._send)
+        except Exception:  # one event cannot be written: each request is written apart
             self._send_apart(batch)
-            return
-        sent.add_done_callback(partial(self._tell, batch, self._send))
+        else:
+            sent.add_done_callback(partial(self._tell, batch, True))
 
     def _send_apart(self, batch: list[_Waiting]) -> None:
-        for events, future in batch:
+        for one in batch:
             try:
-                sent = self._store.append(events)
+                sent = self._store.append(one[0])
             except Exception as error:
-                if not future.done():
-                    future.set_exception(error)
-                continue
-            sent.add_done_callback(partial(self._tell, [(events, future)], None))
+                _fail([one], error)
+            else:
+                sent.add_done_callback(partial(self._tell, [one], False))
         self._loop.call_soon(self._send)
 
-    def _tell(self, batch: list[_Waiting], then: Callable[[], None] | None, done: "Future[_Receipts]") -> None:
+    def _tell(self, batch: list[_Waiting], last: bool, done: "Future[_Receipts]") -> None:
         """Hand what the store's thread has done to the event loop."""
         with suppress(RuntimeError):  # the loop is closed: no request waits for an answer any more
-            self._loop.call_soon_threadsafe(self._answer, batch, done)
-            if then is not None:
-                self._loop.call_soon_threadsafe(then)
+            self._loop.call_soon_threadsafe(self._answer, batch, last, done)
 
-    def _answer(self, batch: list[_Waiting], done: "Future[_Receipts]") -> None:
-        """Resolve the futures of a batch."""
+    def _answer(self, batch: list[_Waiting], last: bool, done: "Future[_Receipts]") -> None:
+        """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
         if error is not None:
-            known = error if isinstance(error, StoreFailed) else StoreFailed(f"events could not be written: {error}")
-            for _, future in batch:
+            _fail(
+                batch, error if isinstance(error, StoreFailed) else StoreFailed(f"events could not be written: {error}")
+            )
+        else:
+            receipts, first = done.result(), 0
+            for events, future in batch:
                 if not future.done():
-                    future.set_exception(known)
-            return
-        receipts, first = done.result(), 0
-        for events, future in batch:
-            if not future.done():
-                future.set_result(receipts[first : first + len(events)])
-            first += len(events)
-        if not all(type(event) is DecisionMade for events, _ in batch for event in events):
-            self._written()
+                    future.set_result(receipts[first : first + len(events)])
+                first += len(events)
+            if not all(type(event) is DecisionMade for events, _ in batch for event in events):
+                self._written()
+        if last:
+            self._send()
 
-    def _fail(self, batch: list[_Waiting], error: StoreFailed) -> None:
-        for _, future in batch:
-            if not future.done():
-                future.set_exception(error)
-        self._loop.call_soon(self._send)
+
+def _fail(batch: list[_Waiting], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

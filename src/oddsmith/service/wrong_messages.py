@@ -32,7 +32,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 
 
 def sentence(error: str, message: Any, body: bytes) -> str:
-    """What msgspec's `error` says of a `body` that should have been a `message`, in our words.
+    """The refusal of a `body` that is not a `message`, from the words of msgspec's `error`.
 
     >>> from oddsmith.service.messages import RewardGiven
     >>> body = b'{"id": "visit-7", "reward": "high"}'
@@ -77,7 +77,7 @@ def _ends(sign: str, count: str) -> str:
 
 
 def _got(body: bytes, place: str) -> str:
-    """The value at a place of the body, shortened; nothing where it cannot be told."""
+    """The value at a place of the body, shortened; empty where there is none."""
     try:
         value: Any = msgspec.json.decode(body)
         for name, number in _STEP.findall(place):

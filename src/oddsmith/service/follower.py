@@ -1,4 +1,4 @@
-"""Learner: the only writer of an experiment's state, by folding the log as it grows."""
+"""Follower: the only writer of an experiment's state, by folding the log as it grows."""
 
 import asyncio
 import logging
@@ -17,11 +17,11 @@ from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Store
 from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
 
-__all__ = ["Learner", "Now"]
+__all__ = ["Follower", "Now"]
 
 _log = logging.getLogger(__name__)
 _SLICE = 200  # steps of a fold between two looks at other work
-_BACKOFF = 0.5  # seconds before a store that failed is asked again
+_BACKOFF = 0.5  # seconds before a store that failed is read again
 
 
 class Now(NamedTuple):
@@ -42,7 +42,7 @@ class Now(NamedTuple):
     in_place: bool = False
 
 
-class Learner:
+class Follower:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
     A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
@@ -87,7 +87,7 @@ class Learner:
         self._wake.set()
 
     async def run(self, poll: float | None) -> None:
-        """Follow the log for ever; `poll` says how often to look for events of other replicas."""
+        """Follow the log for ever; `poll` is the number of seconds between two looks for events of other replicas."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(poll):  # wait_for may swallow the cancellation that ends this task
@@ -101,10 +101,10 @@ class Learner:
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
                 known = isinstance(error, StoreFailed)
-                said = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
-                if said != self.trouble:
-                    _log.error("%s", said)
-                self.trouble = said
+                trouble = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
+                if trouble != self.trouble:
+                    _log.error("%s", trouble)
+                self.trouble = trouble
                 if not known:
                     with suppress(Exception):  # from here it is soon restored the next time
                         await self.save()
