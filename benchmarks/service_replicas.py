@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.service_load import Load, Server, load
-from oddsmith.policies.judge import judge_from
+from oddsmith.policies.judge import judge_from_json
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
 from storage.samples import WithoutSnapshots
@@ -50,7 +50,7 @@ def settled(replicas: list[Server], reader: PostgresReader) -> tuple[float, list
 def replayed(reader: PostgresReader) -> list[float]:
     """The posterior of a full replay, by the judge alone."""
     bare: Any = WithoutSnapshots(reader)
-    folded = restore(bare, judge_from(reader.about["judge"]))
+    folded = restore(bare, judge_from_json(reader.about["judge"]))
     weights: list[float] = posterior(folded.state.log_weights).tolist()
     return weights
 

@@ -139,11 +139,11 @@ def test_learners_that_forget_to_say_so() -> None:
         def update(self, state: Any, decision: Decision, reward: Any) -> Any:
             return None
 
-    with pytest.raises(od.InvalidInput, match="moves = True"):
+    with pytest.raises(od.InvalidInput, match="learns = True"):
         od.GeneralizedThompsonSampling(Forgetful())
 
     class Silent(Forgetful):
-        moves = True
+        learns = True
 
     agent = od.Agent(od.GeneralizedThompsonSampling(Silent(), gamma=0.1), seed=1)
     with pytest.raises(od.InvalidInput, match="must return their state"):

@@ -33,11 +33,11 @@ from doors import (
     frame,
     weighed,
 )
-from oddsmith.decision import fold
 from oddsmith.evaluation import cross_fit, policy_target
 from oddsmith.evaluation.replay import replay
 from oddsmith.logs.fitting import decisions_for
 from oddsmith.logs.table import Log
+from oddsmith.policies.base import fold
 
 
 def agent_of(make: Callable[[], Any]) -> od.Agent:

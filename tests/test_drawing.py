@@ -95,10 +95,8 @@ def test_odds_need_not_sum_to_1_and_batches_may_have_two_axes(any_kernels: str) 
         assert (type(found), found) == (int, 0)
 
 
-class Listening:
+class Listening(od.Policy):
     """A policy that says what it was asked."""
-
-    moves = False
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
         return "fresh"

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.exact_json import decode, encode
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.over_experts import ExpertState
 from oddsmith.policies.projection import project
 
 F = np.array([[0.3, 0.6, 0.2], [0.5, 0.1, 0.4]])
@@ -128,7 +128,7 @@ class Counter(od.Experts):
     """A learner that counts in place."""
 
     names = ("a", "b")
-    moves = True
+    learns = True
 
     def __init__(self, start: Any) -> None:
         self.start = start

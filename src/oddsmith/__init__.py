@@ -8,7 +8,7 @@ from oddsmith import theory
 from oddsmith.agent import Agent
 from oddsmith.calibration import CalibrationMonitor, CalibrationReport, check_calibration
 from oddsmith.client import AsyncClient, Client
-from oddsmith.decision import Decision, Odds, Policy, decide, draw, fold
+from oddsmith.decision import Decision, Odds, draw
 from oddsmith.errors import (
     AllExpertsRefuted,
     BadFile,
@@ -74,6 +74,7 @@ from oddsmith.policies import (
     LinUCB,
     LogisticFamily,
     LogisticThompsonSampling,
+    OverExperts,
     ParticleThompsonSampling,
     PowerSchedule,
     ProbitThompsonSampling,
@@ -93,6 +94,7 @@ from oddsmith.policies import (
     uniform,
     with_arms,
 )
+from oddsmith.policies.base import Policy, decide, fold
 from oddsmith.rewards import RewardScale, binarize
 from oddsmith.uniforms import Uniforms
 
@@ -155,6 +157,7 @@ __all__ = [
     "OnnxExperts",
     "OrderMatters",
     "OutOfDomain",
+    "OverExperts",
     "ParticleThompsonSampling",
     "Policy",
     "PolicyFile",

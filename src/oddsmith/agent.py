@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -13,24 +13,13 @@ import numpy as np
 from oddsmith import disk, saving
 from oddsmith.arrays import Bools
 from oddsmith.contexts import length, single
-from oddsmith.decision import (
-    Context,
-    Decision,
-    Odds,
-    Policy,
-    State,
-    check_policy,
-    check_rewards,
-    draw,
-    fold,
-)
+from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
 from oddsmith.experts.base import check_names
 from oddsmith.experts.guarded import Guarded
-from oddsmith.fingerprint import unversioned
-from oddsmith.policies.counts import numbered_arms
+from oddsmith.policies.base import Policy, check_policy, fold
+from oddsmith.policies.counts import arm_names
 from oddsmith.policies.explanation import ArmExplanation, Explanation
-from oddsmith.policies.traits import explores, inside, reads_contexts
 from oddsmith.spelling import did_you_mean
 from oddsmith.uniforms import Uniforms
 
@@ -49,7 +38,7 @@ class Agent:
     """Decides, learns, saves. Safe from several threads: readers take the current state, learners are serialised.
 
     `seed` makes every draw re-derivable from the decision's step. `arms` names the arms (the experts' names for them
-    if None; numbers if they have none). A policy whose state `moves` is read under the lock, any other without.
+    if None; numbers if they have none). A policy that learns `in_place` is read under the lock, any other without.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]), names=("optimist", "sceptic"))
@@ -69,7 +58,7 @@ class Agent:
                 "seed must be given: choose any whole number, seed=7 say, and write it down; every draw follows from it"
             )
         self._uniforms = Uniforms(seed)
-        known = getattr(policy, "arms", None)
+        known = policy.arms
         self.policy, self.seed = policy, int(seed)
         self.arms: Sequence[str] | None = known if arms is None else check_names("arms", arms)
         if known is not None and self.arms is not None and len(known) != len(self.arms):
@@ -77,12 +66,11 @@ class Agent:
         self._state: State = policy.init()
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
-        self._moves = bool(getattr(policy, "moves", False))
-        self._reading: Any = self._learning if self._moves else nullcontext()
-        if not explores(policy):
-            why = "gamma is 0" if hasattr(policy, "gamma") else f"{type(policy).__name__} is sure of its arm"
-            message = f"{why}, so some odds will be 0 and this agent's log will not support off-policy evaluation"
-            warnings.warn(message, NoExploration, stacklevel=2)
+        self._reading = self._learning if policy.in_place else nullcontext()
+        if not policy.explores:
+            message = "some odds may be 0, and this agent's log will then not support off-policy evaluation"
+            then = "give it a gamma above 0 where it has one, or Bounded(policy, floors=0.01)"
+            warnings.warn(f"{type(policy).__name__} does not explore: {message}; {then}", NoExploration, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, {self._steps} decisions)"
@@ -95,7 +83,7 @@ class Agent:
 
     @property
     def state(self) -> State:
-        """The current state; replaced, not changed, by learning (unless the policy moves)."""
+        """The current state; replaced, not changed, by learning (unless the policy learns in place)."""
         return self._state
 
     @property
@@ -109,7 +97,7 @@ class Agent:
         with self._numbering:
             self._steps = step = self._steps + 1
         uniform, known = self._uniforms(step), single(context)
-        if self._moves:
+        if self.policy.in_place:
             with self._learning:
                 odds = self.policy.odds(self._state, known, eligible=mask, step=step)
         else:
@@ -134,7 +122,7 @@ class Agent:
         uniforms = np.array([self._uniforms(step) for step in range(first, first + n)])
         with self._reading:
             odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
-        alike = odds.propensities.ndim == 1 and (not reads_contexts(self.policy) or _all_failed(self.policy, odds))
+        alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
         if odds.propensities.shape[:-1] != (n,) and not alike:
             shape = odds.propensities.shape
             raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
@@ -159,7 +147,7 @@ class Agent:
             if isinstance(rewards, float):
                 self._state = self.policy.update(self._state, known, rewards)
             else:
-                state = deepcopy(self._state) if self._moves else self._state  # a later row may still be refused
+                state = deepcopy(self._state) if self.policy.in_place else self._state  # a later row may be refused
                 self._state = fold(self.policy, state, known, rewards)
 
     def best(self, context: Context, *, eligible: Any = None) -> Any:
@@ -170,7 +158,7 @@ class Agent:
         arm = odds.propensities.argmax(axis=-1)
         if self.arms is None:
             return arm if arm.ndim else int(arm)
-        names = np.array(self._names(odds.propensities.shape[-1]))
+        names = np.array(arm_names(odds.propensities.shape[-1], self.arms))
         return names[arm] if arm.ndim else str(names[arm])
 
     def posterior(self) -> dict[str, Any]:
@@ -179,17 +167,8 @@ class Agent:
         Of policies that count: that each arm is the best. Of linear ones, where that needs a context (see `explain`):
         mean and standard deviation of each column's weight, by arm, or for "all arms" where these share a belief.
         """
-        inner = inside(self.policy)
         with self._reading:
-            if hasattr(inner, "coefficients"):
-                return self._coefficients(*inner.coefficients(self._state))
-            if hasattr(inner, "arm_posterior"):
-                shares = inner.arm_posterior(self._state)
-                names: Sequence[str] = numbered_arms(len(shares)) if self.arms is None else self._names(len(shares))
-            else:
-                then = "explain(context) says what it knows of each arm"
-                shares, names = _verb(inner, "posterior", then)(self._state), inner.experts.names
-        return dict(zip(names, shares.tolist(), strict=True))
+            return self.policy.named_posterior(self._state, self.arms)
 
     def explain(self, context: Context, *, eligible: Any = None) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context; print it for a table.
@@ -197,14 +176,13 @@ class Agent:
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
         """
         mask, known = None if eligible is None else self._mask(eligible), single(context)
-        explain = _verb(self.policy, "explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
         with self._reading:
-            parts: Explanation | ArmExplanation = explain(self._state, known, eligible=mask, step=max(self._steps, 1))
-        return parts if self.arms is None else parts._replace(arms=self._names(len(parts.arms)))
+            parts = self.policy.explain(self._state, known, eligible=mask, step=max(self._steps, 1))
+        return parts if self.arms is None else parts._replace(arms=tuple(arm_names(len(parts.arms), self.arms)))
 
     def save(self, path: str | Path) -> None:
         """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it or nothing."""
-        if unversioned(self.policy):
+        if self.policy.unversioned:
             message = "models have no version: a load will accept any models of these names (see ModelExperts)"
             warnings.warn(message, NoVersion, stacklevel=2)
         with self._learning, self._numbering:
@@ -222,29 +200,16 @@ class Agent:
         agent._state, agent._steps = state, meta["steps"]
         return agent
 
-    def _coefficients(self, columns: Sequence[str], means: Any, sds: Any) -> dict[str, Any]:
-        """Means and standard deviations (G, d) by arm and column."""
-        n = len(means)
-        of: Sequence[str] = numbered_arms(n) if self.arms is None else self.arms
-        names = of if len(of) == n else ["all arms"]
-        rows = (zip(mean, sd, strict=True) for mean, sd in zip(means.tolist(), sds.tolist(), strict=True))
-        return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
-
     def _check_arms(self, decision: Decision) -> None:
         """Refuses a decision whose arm has another name, or none, among this agent's arms."""
-        names = self._names(decision.propensities.shape[-1])
+        names = arm_names(decision.propensities.shape[-1], self.arms)
         if decision.index is None or np.any(np.array(names)[decision.index] != decision.arm):
             raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
-
-    def _names(self, n_arms: int) -> Sequence[str]:
-        if self.arms is None or len(self.arms) != n_arms:
-            raise InvalidInput(f"arms must name every arm; got {len(self.arms or ())} names for {n_arms} arms")
-        return self.arms
 
     def _named(self, decision: Decision) -> Decision:
         """The decision with the arm's name in `arm` and its number in `index`."""
         step, context, eligible, arm, propensities, advice, bonus, log_weights, _ = decision
-        names = self._names(propensities.shape[-1])
+        names = arm_names(propensities.shape[-1], self.arms)
         name = names[arm] if isinstance(arm, int) else np.array(names)[arm]
         return Decision(step, context, eligible, name, propensities, advice, bonus, log_weights, arm)
 
@@ -281,12 +246,5 @@ class Agent:
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:
     """Whether the odds are those of guarded experts that all failed, whatever the batch."""
-    is_guarded = isinstance(getattr(inside(policy), "experts", None), Guarded)
+    is_guarded = isinstance(policy.bank, Guarded)
     return is_guarded and odds.advice is not None and bool(np.isnan(odds.advice).all())
-
-
-def _verb(policy: Any, name: str, instead: str) -> Callable[..., Any]:
-    verb = getattr(policy, name, None)
-    if verb is None:
-        raise InvalidInput(f"policy must have {name}; {type(policy).__name__} has none: {instead}")
-    return verb  # type: ignore[no-any-return]

@@ -1,10 +1,10 @@
-"""Odds, Decision, the Policy protocol, and `draw`: the only place where an arm is picked."""
+"""Odds, Decision and `draw`: the only place where an arm is picked."""
 
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,20 +19,16 @@ __all__ = [
     "Context",
     "Decision",
     "Odds",
-    "Policy",
     "State",
-    "check_policy",
     "check_rewards",
-    "decide",
     "draw",
-    "fold",
     "pick",
 ]
 
 Context: TypeAlias = Any
 """Whatever the experts accept: policies never look at it."""
 State: TypeAlias = Any
-"""A NamedTuple tree of arrays and ints, made by `init`."""
+"""A NamedTuple tree of arrays and ints, made by `init`; a policy's has a field `learnt`, the number of rewards."""
 
 
 class Odds(NamedTuple):
@@ -145,34 +141,6 @@ class Decision(NamedTuple):
         return f"Decision(of shape {self.propensities.shape[:-1]} over {self.propensities.shape[-1]} arms)"
 
 
-class Policy(Protocol):
-    """Three verbs, all without side effects except that `update` may write into a state that `moves`."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether `update` writes into the state it is given."""
-        ...
-
-    def init(self, shape: tuple[int, ...] = ()) -> State:
-        """The state before any reward, with batch axes `shape`."""
-        ...
-
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        """The distribution over arms: deterministic."""
-        ...
-
-    def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """The state after one reward (per batch row)."""
-        ...
-
-
-def check_policy(policy: object) -> None:
-    """Refuses what does not have a policy's verbs."""
-    for verb in ("init", "odds", "update"):
-        if not callable(getattr(policy, verb, None)):
-            raise InvalidInput(f"policy must have the verbs init, odds and update; got {type(policy).__name__}")
-
-
 def pick(propensities: Array, uniform: Real) -> Any:
     """The arm (…) drawn by a uniform number in [0, 1): the first whose cumulative odds exceed uniform · total.
 
@@ -208,37 +176,6 @@ def draw(odds: Odds, context: Context, uniform: Real, *, eligible: Bools | None 
     propensities, bonus, log_weights = (_spread(value, shape) for value in (odds.propensities, *odds[2:]))
     advice = _drawn_column(odds.advice, arm)
     return Decision(step, context, eligible, arm, propensities, advice, bonus, log_weights)
-
-
-def decide(
-    policy: Policy, state: State, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Any = None
-) -> Decision:
-    """`odds`, then `draw`."""
-    odds = policy.odds(state, context, eligible=eligible, step=step)
-    return draw(odds, context, uniform, eligible=eligible, step=step)
-
-
-def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: Any) -> State:
-    """The state after all these decisions and rewards, in order.
-
-    `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`). A policy whose posterior does
-    not depend on order may have a `fold` of its own that adds up first; else this is `update`, one event at a time.
-    """
-    if not isinstance(decisions, Decision):
-        decisions = list(decisions)
-        if not decisions:
-            return state
-        decisions = Decision.stacked(decisions)
-    if decisions.propensities.ndim < 2:
-        raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
-    known = decisions.numbered()
-    checked = check_rewards(known, rewards)
-    own = getattr(policy, "fold", None)
-    if own is not None:
-        return own(state, known, checked)
-    for decision, reward in zip(known.rows(), np.asarray(checked), strict=True):
-        state = policy.update(state, decision, float(reward) if reward.ndim == 0 else reward)
-    return state
 
 
 def check_rewards(decision: Decision, reward: Any) -> Real:

@@ -19,7 +19,7 @@ OddsmithError
 └── MissingExtra (ImportError)      an optional package is needed; says which extra brings it
 
 OddsmithWarning (UserWarning)
-└── NoExploration                   gamma is 0: the log will not support off-policy evaluation
+└── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
 """
 
 __all__ = [

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import NotPortable
+from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.isolated import Isolated
 
-__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest", "unversioned"]
+__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest"]
 
 
 def fingerprint(policy: object) -> str:
@@ -67,8 +68,8 @@ def describe(value: Any) -> Any:
     described: dict[str, Any] = {"class": _qualified(type(value))}
     if is_dataclass(value):
         described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
-    elif hasattr(value, "names"):  # experts that are no dataclass: at least who they are, in which order
-        described |= {"names": list(value.names), "version": describe(getattr(value, "version", None))}
+    elif isinstance(value, Experts):  # no dataclass: at least the names of the experts, in their order
+        described |= {"names": list(value.names), "version": value.version}
     return described
 
 
@@ -87,19 +88,6 @@ def difference(saved: Any, given: Any, path: str = "policy") -> str:
             if one != other:
                 return difference(one, other, f"{path}[{i}]")
     return f"{path} was {saved!r:.60}, is {given!r:.60}"
-
-
-def unversioned(policy: object) -> bool:
-    """Whether some models inside are known by name and class only."""
-    if isinstance(policy, tuple):
-        return any(unversioned(part) for part in policy)
-    if not is_dataclass(policy):
-        return False
-    if isinstance(policy, Isolated):
-        return bool(policy.about["unversioned"])
-    if hasattr(policy, "models") and getattr(policy, "version", None) is None:
-        return True
-    return any(unversioned(getattr(policy, field.name)) for field in fields(policy) if not field.name.startswith("_"))
 
 
 def opaque(value: Any) -> str | None:
@@ -127,7 +115,7 @@ def opaque(value: Any) -> str | None:
     if isinstance(value, Isolated):
         inside: str | None = value.about["opaque"]
         return inside
-    if getattr(value, "version", None) is not None:
+    if isinstance(value, Experts) and value.version is not None:
         return None
     return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision import Policy, State
+from oddsmith.decision import State
 from oddsmith.errors import BadFile, NotPortable
 from oddsmith.fingerprint import describe, difference, fingerprint
+from oddsmith.policies.base import Policy
 
 __all__ = ["pack", "read", "unpack", "unpack_part"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import oddsmith as od
 from oddsmith.decision import draw
 from oddsmith.experts.answered import Answer
-from oddsmith.policies.judge import judge, weighed, written
+from oddsmith.policies.judge import gts_inside, judge, judge_to_json
 from oddsmith.storage import (
     Activation,
     Correction,
@@ -69,7 +69,13 @@ class Served:
         **about: Any,
     ) -> None:
         self.first, self.change = policy, roster_change(bench or {})
-        said = {"experiment": "news", "seed": SEED, "arms": list(ARMS), "judge": written(policy), "reward": [0.0, 1.0]}
+        said = {
+            "experiment": "news",
+            "seed": SEED,
+            "arms": list(ARMS),
+            "judge": judge_to_json(policy),
+            "reward": [0.0, 1.0],
+        }
         self.store = SQLiteStore(path, policy, rule=rule, about=said | about)
         self.folded: Folded = restore(self.store, policy, change=self.change)
         self.steps, self.time = 0, BEGAN
@@ -89,7 +95,7 @@ class Served:
         mask = None if eligible is None else np.array(eligible)
         self.steps += 1
         policy, state, position = self.folded.policy, self.folded.state, self.folded.position
-        inner, votes = weighed(policy), None
+        inner, votes = gts_inside(policy), None
         if inner is None:
             odds = policy.odds(state, context, eligible=mask, step=self.steps)
         else:

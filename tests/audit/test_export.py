@@ -10,7 +10,7 @@ import oddsmith as od
 from audit.served import ARMS, BEGAN, Served, lived, newcomer, policy
 from oddsmith.audit import Exported, export
 from oddsmith.audit.exporting import _ROWS, log_batches_of
-from oddsmith.policies.judge import judge, weighed
+from oddsmith.policies.judge import gts_inside, judge
 from oddsmith.storage import DecisionMade, restore
 from oddsmith.storage.base import Rule
 
@@ -111,7 +111,7 @@ def test_whoever_joined_later_sleeps_in_what_was_before(tmp_path: Path) -> None:
     assert log.advice.shape == (90, 4)
     assert np.isnan(log.advice[:31, 3]).all()
     assert not np.isnan(log.advice[31:, 3]).any()
-    inner, alone = weighed(last.policy), judge(last.policy)
+    inner, alone = gts_inside(last.policy), judge(last.policy)
     assert inner is not None
     assert alone is not None
     fitted = od.fit_log(alone, tmp_path / "log.parquet")

@@ -58,7 +58,11 @@ class Models(od.Experts):
     names = ("models",)
 
     def __init__(self, version: str) -> None:
-        self.version = version
+        self._version = version
+
+    @property
+    def version(self) -> str:
+        return self._version
 
     def predict(self, state: Any, context: Any) -> Any:
         return np.array([[0.1, 0.2]])

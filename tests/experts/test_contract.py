@@ -29,7 +29,7 @@ class Averages(Experts):
     """A small learner: the mean reward of each arm so far, written in place."""
 
     names = ("average",)
-    moves = True
+    learns = True
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
         return (np.full((*shape, 3), 0.5), np.ones((*shape, 3)))

@@ -89,7 +89,7 @@ def awake(policy: Any) -> bool:
 def test_they_say_what_they_say_at_home(rules: od.Isolated, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.syspath_prepend(FOLDER)
     home: Any = read(tmp_path, isolate="false").experts.experts
-    assert (rules.names, rules.arms, rules.moves) == (home.names, home.arms, home.moves)
+    assert (rules.names, rules.arms, rules.learns) == (home.names, home.arms, home.learns)
     assert od.fingerprint(rules) == od.fingerprint(home)
     contexts = [CALM, [CALM, {"do": None, "x": 0.9}], np.zeros((3, 2))]
     contexts += [pd.DataFrame([CALM, CALM]), pl.DataFrame([CALM]), pd.DataFrame([CALM]).iloc[0]]

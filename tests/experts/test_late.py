@@ -157,7 +157,7 @@ class Where(Experts):
 
 
 class Learning(Where):
-    moves = True
+    learns = True
 
 
 @pytest.mark.parametrize(("bank", "inline"), [(Where(), False), (Learning(), True)], ids=["fixed", "learning"])

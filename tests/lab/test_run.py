@@ -14,10 +14,8 @@ TABLE = np.clip(np.random.default_rng(7).beta(2, 2, (6, 8, 3)), 0.05, 0.95)
 POLICY = od.GeneralizedThompsonSampling(od.TableExperts(TABLE), gamma=0.1)
 
 
-class Coin:
+class Coin(od.Policy):
     """Draws an arm at random and learns nothing."""
-
-    moves = False
 
     def init(self, shape: tuple[int, ...] = ()) -> tuple[int, ...]:
         return shape

@@ -17,7 +17,7 @@ import oddsmith as od
 from lab.sweeping import cells
 from oddsmith import kernels
 from oddsmith.lab import Cell, grid, simulate, sweep
-from oddsmith.worlds import Bernoulli, TableWorld
+from oddsmith.worlds import Bernoulli, TableWorld, World
 
 
 def test_the_table_is_what_simulate_says(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ class Fickle(TableWorld):
         return super().means(step, context) * 0
 
 
-class Plain:
+class Plain(World):
     """A world that is no dataclass: known by its class alone."""
 
     n_arms = 2

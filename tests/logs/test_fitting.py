@@ -76,6 +76,8 @@ def test_advice_that_is_not_stored_is_computed(tmp_path: Path, settings: Any, en
     np.testing.assert_allclose(fit.state.log_weights, expected.log_weights, atol=1e-9)
     assert fit.computed == 499
     assert "499 rows had no advice" in str(fit)
+    inside = od.fit_log(od.Bounded(gts, floors=0.01), tmp_path / "bare.parquet", engine=engine)
+    np.testing.assert_allclose(inside.state.log_weights, expected.log_weights, atol=1e-9)
 
 
 def test_order_is_kept_where_it_counts(tmp_path: Path) -> None:

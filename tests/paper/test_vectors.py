@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from oddsmith.arrays import Array
 from oddsmith.decision import draw
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.over_experts import ExpertState
 from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
 
 

@@ -55,7 +55,7 @@ def test_learning_and_folding_are_the_policys_own() -> None:
         np.testing.assert_allclose(FAIR.posterior(learnt), INNER.posterior(plain), rtol=1e-13)
     assert not np.allclose(FAIR.posterior(state), [0.75, 0.25])
     assert FAIR.init((4,)).log_weights.shape == (4, 2)
-    assert not FAIR.moves
+    assert not FAIR.in_place
     assert FAIR.arms is None
 
 

@@ -148,7 +148,7 @@ def test_an_agent_with_a_window_explains_itself() -> None:
     explanation = agent.explain(context, eligible=["x", "y"])
     assert isinstance(explanation, od.Explanation)
     np.testing.assert_allclose(explanation.posterior, list(posterior.values()))
-    assert od.Windowed(plain(), 3).experts is BANK
+    assert od.Windowed(plain(), 3).bank is BANK
     assert od.Windowed(plain(), 3).arms is None
     assert agent.state.experts == ()
 
@@ -157,7 +157,7 @@ class Learning(od.Experts):
     """Experts that learn."""
 
     names = ("a",)
-    moves = True
+    learns = True
 
     def predict(self, state: Any, context: Any) -> Any:
         return context

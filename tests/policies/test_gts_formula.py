@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.over_experts import ExpertState
 
 NAMES = ("a", "b", "c")
 BANK = od.GivenExperts(NAMES)

@@ -12,7 +12,7 @@ from policies.test_gts_formula import BANK, NAMES, PRIOR, SAID, by_hand, decisio
 class Learning(od.GivenExperts):
     """Experts that count their rewards."""
 
-    moves = True
+    learns = True
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
         return (np.zeros(1), np.zeros(1))
@@ -30,7 +30,7 @@ class Forgetful(Learning):
 
 
 class Silent(Learning):
-    moves = False
+    learns = False
 
 
 def test_what_merge_refuses() -> None:
@@ -63,7 +63,7 @@ def test_experts_that_learn_are_taught_after_they_were_judged() -> None:
     forgetful = od.GeneralizedThompsonSampling(Forgetful(NAMES))
     with pytest.raises(od.InvalidInput, match=r"^update of experts must return their state, even if changed in place"):
         forgetful.update(forgetful.init(), made[0], 1.0)
-    with pytest.raises(od.InvalidInput, match=r"^experts that learn must say moves = True; Silent overrides update"):
+    with pytest.raises(od.InvalidInput, match=r"^experts that learn must say learns = True; Silent overrides update"):
         od.GeneralizedThompsonSampling(Silent(NAMES))
     for wrapped in (od.Clipped(BANK, 0.1, 0.9), od.stack(BANK, od.GivenExperts(("d",))), od.Guarded(BANK)):
         od.GeneralizedThompsonSampling(wrapped)  # they hand update on, and learn nothing themselves

@@ -9,8 +9,17 @@ import pytest
 import oddsmith as od
 from oddsmith.experts.answered import Answer, Answered
 from oddsmith.fingerprint import fingerprint
-from oddsmith.policies.base import ExpertState
-from oddsmith.policies.judge import active, added, fitted, judge, judge_from, retired, weighed, written
+from oddsmith.policies.judge import (
+    active,
+    added,
+    gts_inside,
+    judge,
+    judge_from_json,
+    judge_to_json,
+    pad_to_roster,
+    retired,
+)
+from oddsmith.policies.over_experts import ExpertState
 
 POLICIES: dict[str, Any] = {
     "plain": {},
@@ -29,13 +38,13 @@ def bank() -> od.Experts:
 def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: Any) -> None:
     policy: Any = od.GeneralizedThompsonSampling(bank(), **settings)
     policy = policy if bounds is None else od.Bounded(policy, *bounds)
-    alone: Any = judge_from(json.loads(json.dumps(written(policy))))
+    alone: Any = judge_from_json(json.loads(json.dumps(judge_to_json(policy))))
     state, learnt = policy.init(), alone.init()
     rng = np.random.default_rng(3)
     for step in range(1, 200):
         context = int(rng.integers(4))
         eligible = None if step % 3 else np.array([True, False, True])
-        inner = weighed(policy)
+        inner = gts_inside(policy)
         assert inner is not None
         answer = Answer(*inner.experts.advise(state.experts, context, eligible))
         odds = policy.odds(state, context, eligible=eligible, step=step)
@@ -50,7 +59,7 @@ def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: 
 def test_learners_are_judged_by_what_they_said() -> None:
     policy = od.auto(["x", "y", "z"], size="small")
     alone: Any = judge(policy)
-    assert not alone.moves
+    assert not alone.in_place
     state, learnt = policy.init(), alone.init()
     rng = np.random.default_rng(3)
     for step in range(1, 60):
@@ -66,12 +75,12 @@ def test_learners_are_judged_by_what_they_said() -> None:
 def test_what_is_no_weighted_vote_has_no_judge() -> None:
     other = od.SquareCB(bank(), 10.0)
     assert judge(other) is None
-    assert written(other) is None
-    assert written(od.GeneralizedThompsonSampling(bank(), od.scaled(od.log_loss, 2.0))) is None
+    assert judge_to_json(other) is None
+    assert judge_to_json(od.GeneralizedThompsonSampling(bank(), od.scaled(od.log_loss, 2.0))) is None
     with pytest.raises(od.InvalidInput, match="weighted votes only; got SquareCB"):
         retired(other, other.init(), "a")
-    with pytest.raises(od.InvalidInput, match="must be what `written` wrote"):
-        judge_from({"gamma": 0.1})
+    with pytest.raises(od.InvalidInput, match="must be what `judge_to_json` wrote"):
+        judge_from_json({"gamma": 0.1})
 
 
 def weights_of(state: ExpertState) -> Any:
@@ -83,7 +92,7 @@ def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> 
     state = ExpertState(np.log([1.0, 0.25, 0.5]), 7, policy.init().experts)
     newcomer = od.TableExperts(np.full((4, 1, 3), 0.5), names=("d",))
     changed, grown = added(policy, state, "d", 0.2, newcomer)
-    inner = weighed(changed)
+    inner = gts_inside(changed)
     assert inner is not None
     assert list(inner.experts.names) == ["a", "b", "c", "d"]
     assert isinstance(inner.experts, od.Guarded)
@@ -162,13 +171,13 @@ def test_who_joined_after_a_decision_sleeps_in_it() -> None:
     early = od.decide(policy, state, 1, 0.3)
     judged: Any = judge(policy)
     changed, grown = added(judged, state, "d", 0.2)
-    after = changed.update(grown, fitted(early, grown.log_weights), 1.0)
+    after = changed.update(grown, pad_to_roster(early, grown.log_weights), 1.0)
     assert weights_of(after)[3] == pytest.approx(0.2, abs=1e-15)  # the mix loss of sleepers keeps their share
     np.testing.assert_allclose(weights_of(after)[:3] / 0.8, weights_of(policy.update(state, early, 1.0)), atol=1e-15)
     slept = early._replace(advice=np.array([0.3, np.nan, 0.4]), log_weights=np.log([0.5, 0.2, 0.3]))
-    padded: Any = fitted(slept, grown.log_weights)
+    padded: Any = pad_to_roster(slept, grown.log_weights)
     assert padded.log_weights.tolist() == [*np.log([0.5, 0.2, 0.3]), -np.inf]
-    assert fitted(slept, state.log_weights) is slept
+    assert pad_to_roster(slept, state.log_weights) is slept
 
 
 def test_answers_are_given_back_as_they_are() -> None:

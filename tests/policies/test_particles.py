@@ -76,7 +76,7 @@ class TestPolicy:
                 np.testing.assert_array_equal(ours, theirs)
         other = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=25, seed=1)
         assert not np.array_equal(od.fold(other, other.init(), decisions, rewards).particles, state.particles)
-        assert (policy.moves, policy.orderless) == (False, False)
+        assert (policy.in_place, policy.orderless) == (False, False)
 
     def test_random_numbers_come_from_seed_and_count(self) -> None:
         policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=1)  # moves at every reward

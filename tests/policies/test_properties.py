@@ -10,7 +10,7 @@ from scipy import stats
 
 import oddsmith as od
 from oddsmith.arrays import Array
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.over_experts import ExpertState
 
 
 def instance(seed: int, *, sleepy: bool = False) -> tuple[Array, list[Array], Array, Array]:

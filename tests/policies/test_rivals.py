@@ -169,7 +169,7 @@ def test_epoch_greedy_by_hand() -> None:
     for epoch in range(1, 60):
         expected.append(step)
         step += 1 + int(1 / min(1.0, spread / np.sqrt(epoch)))
-    explored = [t for t in range(1, expected[-1] + 1) if policy.explores(t, 2)]
+    explored = [t for t in range(1, expected[-1] + 1) if policy.explores_at(t, 2)]
     assert explored == expected
     predictions = np.array([[0.9, 0.1], [0.2, 0.8]])
     state = policy.init()

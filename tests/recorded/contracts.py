@@ -34,7 +34,7 @@ def play(trace: Trace, policy: Any, contexts: Any, *, masks: Any = MASKS, seed: 
         state = policy.update(state, decision, rewards[-1])
         if t in (1, len(contexts)):
             trace.note(f"{t} state", state)
-    if hasattr(policy, "posterior"):
+    if policy.bank is not None:
         trace.note("posterior", policy.posterior(state))
     last = decisions[-1]
     trace.note("last decision", (last.advice, last.bonus, last.log_weights))

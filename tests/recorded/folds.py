@@ -73,7 +73,7 @@ def fold(
                     save_snapshot(store, live, 0.0)
             trace.note("restored", restore(store, policy, change=change).state)
             trace.note("half way", restore(store, policy, until=store.head() // 2, change=change).state)
-            trace.note("posterior", live.policy.posterior(live.state))  # type: ignore[attr-defined]
+            trace.note("posterior", live.policy.posterior(live.state))
 
     return run
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import oddsmith as od
-from oddsmith.policies.judge import judge_from
+from oddsmith.policies.judge import judge_from_json
 from oddsmith.service import deciding, handlers
 from oddsmith.service import messages as m
 from oddsmith.service.clock import Clock
@@ -78,7 +78,7 @@ class Service(RuleBasedStateMachine):
             self.replica = Folded(policy.init(), 0, policy)
 
     def judge(self, reader: SQLiteReader) -> Any:
-        return judge_from(reader.about["judge"])
+        return judge_from_json(reader.about["judge"])
 
     def call(self, coroutine: Any) -> Any:
         self.time += 1

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from oddsmith.policies.judge import judge_from
+from oddsmith.policies.judge import judge_from_json
 from oddsmith.storage import SQLiteReader, restore
 from oddsmith.weights import posterior
 from service.served import Elsewhere, place, process
@@ -118,7 +118,7 @@ def lost(store: Path, answered: set[tuple[str, str]], posteriors: list[Any]) -> 
         kept = connection.execute("select kind, id from events").fetchall()
     assert len(set(kept)) == len(kept)
     with SQLiteReader(store) as reader:
-        judge = judge_from(reader.about["judge"])
+        judge = judge_from_json(reader.about["judge"])
         bare: Any = WithoutSnapshots(reader)
         for seen in posteriors:
             if seen["position"] <= reader.head():

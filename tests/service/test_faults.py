@@ -21,7 +21,7 @@ import numpy as np
 import oddsmith as od
 
 class Student(od.Experts):
-    names, moves, broken = ("student", "other"), True, False
+    names, learns, broken = ("student", "other"), True, False
 
     def init(self, shape=()):
         return np.zeros(shape)

@@ -21,7 +21,7 @@ import numpy as np
 import oddsmith as od
 
 class Counter(od.Experts):
-    names, moves = ("one", "two"), True
+    names, learns = ("one", "two"), True
     go, broken_at = threading.Event(), 1e9
 
     def init(self, shape=()):

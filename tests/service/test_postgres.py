@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from oddsmith.policies.judge import judge_from
+from oddsmith.policies.judge import judge_from_json
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
 from service.served import Elsewhere, place, process, wait
@@ -81,7 +81,7 @@ def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: 
         assert len(set(lines)) == len(lines)
         assert answered <= set(lines)
         bare: Any = WithoutSnapshots(reader)
-        folded = restore(bare, judge_from(reader.about["judge"]))
+        folded = restore(bare, judge_from_json(reader.about["judge"]))
     for one in replicas:
         wait(lambda one=one: one.client.get("/v1/posterior").json()["position"] >= head)
         said = one.client.get("/v1/posterior").json()

@@ -244,7 +244,7 @@ def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
         restore(store, judge)
     seen: list[tuple[int, str, float | None, int]] = []
 
-    def change(one: od.Policy, state: od.policies.base.ExpertState, line: Line) -> tuple[od.Policy, object]:
+    def change(one: od.Policy, state: od.policies.ExpertState, line: Line) -> tuple[od.Policy, object]:
         seen.append((line.position, line.kind, line.value, state.learnt))
         return one, state
 

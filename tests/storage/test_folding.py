@@ -124,7 +124,7 @@ def test_positions_that_are_refused() -> None:
             restore(store, JUDGE, until=until)
     with pytest.raises(od.InvalidInput, match=r"^until must be at or after the state's position 20; got 10$"):
         advance(store, JUDGE, restore(store, JUDGE), until=10)
-    with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs init, odds and update; got str$"):
+    with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs init, odds and update .*; got str$"):
         restore(store, "policy")  # type: ignore[arg-type]
 
 
@@ -155,7 +155,7 @@ def test_rewards_that_nobody_can_explain_are_passed_over_and_named() -> None:
 class Touchy(od.GivenExperts):
     """Experts that learn, but not from a reward of 0.5, nor where the context was erased."""
 
-    moves = True
+    learns = True
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
         return (np.zeros(1),)

@@ -11,7 +11,7 @@ from oddsmith.arrays import Array
 from oddsmith.audit.verifying import judge_of
 from oddsmith.audit.walking import UNREADABLE, read_decisions, start_of
 from oddsmith.decision import Decision
-from oddsmith.policies.judge import weighed
+from oddsmith.policies.judge import gts_inside
 from oddsmith.progress import progress
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Reading
@@ -53,13 +53,13 @@ class Chart:
     @property
     def names(self) -> list[str]:
         """The experts, where they are known."""
-        inner = None if self.folded is None else weighed(self.folded.policy)
+        inner = None if self.folded is None else gts_inside(self.folded.policy)
         return [] if inner is None else list(inner.experts.names)
 
     @property
     def present(self) -> Array | None:
         """Which experts are not retired (N,), where it is known."""
-        inner = None if self.folded is None else weighed(self.folded.policy)
+        inner = None if self.folded is None else gts_inside(self.folded.policy)
         return None if inner is None else inner.prior > 0
 
     @property

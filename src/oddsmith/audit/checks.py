@@ -8,8 +8,9 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.audit.verdicts import Answer, Differs, Untested
-from oddsmith.decision import Decision, Policy, State, pick
+from oddsmith.decision import Decision, State, pick
 from oddsmith.experts.answered import Answer as Asked
+from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Evidence
 from oddsmith.uniforms import Uniforms
 

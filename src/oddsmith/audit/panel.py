@@ -6,10 +6,11 @@ from oddsmith.audit.checks import CLOSE, Said, check_advice, same_odds
 from oddsmith.audit.verdicts import Answer, Untested
 from oddsmith.audit.walking import Visit
 from oddsmith.contexts import single
-from oddsmith.decision import Decision, Policy, State
+from oddsmith.decision import Decision, State
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
-from oddsmith.policies.judge import weighed
+from oddsmith.policies.base import Policy
+from oddsmith.policies.judge import gts_inside
 from oddsmith.storage.base import Erased
 
 __all__ = ["Panel"]
@@ -51,7 +52,7 @@ class Panel:
         return same_odds(decision.propensities, again.propensities, CLOSE)
 
     def _said(self, policy: Policy, state: State, decision: Decision) -> Said | None:
-        inner, context = weighed(policy), single(decision.context)
+        inner, context = gts_inside(policy), single(decision.context)
         if inner is None:
             advice = policy.odds(state, context, eligible=decision.eligible, step=decision.step).advice
             names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]

@@ -7,11 +7,11 @@ from oddsmith.audit.checks import INCUMBENT, check_draw, check_odds
 from oddsmith.audit.panel import Panel
 from oddsmith.audit.verdicts import Answer, Differs, Level, Untested, Verdict
 from oddsmith.audit.walking import UNREADABLE, Visit, made_with, start_of, walk
-from oddsmith.decision import Policy
 from oddsmith.errors import BadFile
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import difference
-from oddsmith.policies.judge import judge, judge_from, written
+from oddsmith.policies.base import Policy
+from oddsmith.policies.judge import judge, judge_from_json, judge_to_json
 from oddsmith.progress import progress
 from oddsmith.storage.base import Reading
 from oddsmith.storage.rosters import roster_change
@@ -68,9 +68,9 @@ def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
     said = reading.about.get("judge")
     if said is None:
         return None if policy is None else judge(policy)
-    if policy is not None and (mine := written(policy)) != said:
+    if policy is not None and (mine := judge_to_json(policy)) != said:
         raise BadFile(f"the policy must be the one the store was made with; {difference(said, mine)}")
-    return judge_from(said)
+    return judge_from_json(said)
 
 
 def _events(reading: Reading, head: int) -> tuple[Level, int]:

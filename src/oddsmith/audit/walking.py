@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Ints
-from oddsmith.decision import Decision, Policy
+from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError
+from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
 from oddsmith.storage.base import Evidence, Line, Reading, Rule, thinned
 from oddsmith.storage.folding import Change, Folded, refold
@@ -103,11 +104,11 @@ class Follower:
         return _copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
 
     def _keep(self) -> None:
-        apart = _APART * (_DENSE if self._now.policy.moves else 1)
+        apart = _APART * (_DENSE if self._now.policy.in_place else 1)
         if self._now.position - self._kept[-1].position >= apart:
             self._kept.append(_copied(self._now))
             positions = [kept.position for kept in self._kept]
-            stay = thinned(positions) | set([] if self._now.policy.moves else positions[-_DENSE:])
+            stay = thinned(positions) | set([] if self._now.policy.in_place else positions[-_DENSE:])
             self._kept = [kept for kept in self._kept if kept.position in stay]
 
 
@@ -200,4 +201,4 @@ def _chunks(positions: Ints) -> Iterator[list[int]]:
 
 def _copied(folded: Folded) -> Folded:
     """A fold whose state nobody writes into."""
-    return folded._replace(state=deepcopy(folded.state)) if folded.policy.moves else folded
+    return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oddsmith import theory
-from oddsmith.decision import Policy
 from oddsmith.losses import LOSSES, Loss
+from oddsmith.policies.base import Policy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.schedules import PowerSchedule

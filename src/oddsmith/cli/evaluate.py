@@ -108,7 +108,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
     targets = {name: _odds(name, log, files.get(name), state) for name in asked.target}
     notes = [_STATE_NOTE]
-    if state is None or getattr(state, "learnt", None) == 0:
+    if state is None or state.learnt == 0:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
     return _Question(log, targets, next((file.schema for file in files.values()), None), notes)
 
@@ -124,10 +124,8 @@ def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
     """What the odds of a policy without a reward are worth, and how to get one; "" for one that cannot learn."""
     from oddsmith.evaluation import uniform_target
 
-    inner: Any = file.policy
-    while hasattr(inner, "policy"):
-        inner = inner.policy
-    if len(getattr(getattr(inner, "experts", None), "names", ())) == 1 and not inner.moves:
+    bank = file.policy.bank
+    if bank is not None and len(bank.names) == 1 and not bank.learns:
         return ""
     uniform = np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9)
     worth = "uniform play" if uniform else "its prior, before any reward"

@@ -8,7 +8,6 @@ from oddsmith import disk, saving
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import PolicyFile, read_policy
-from oddsmith.fingerprint import unversioned
 from oddsmith.spelling import counted
 
 __all__ = ["add_commands"]
@@ -56,7 +55,7 @@ def _fit(asked: argparse.Namespace) -> str:
         }
         return as_json(record | {"floor": fitted.floor, "posterior": posterior, "promises": list(fitted.promises)})
     lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
-    if unversioned(file.policy):
+    if file.policy.unversioned:
         lines.append("Models have no version: a load will accept any models of these names.")
     return "\n".join([*lines, "", f"state: {asked.out}"])
 

@@ -8,12 +8,13 @@ import numpy as np
 from oddsmith import weights
 from oddsmith.arrays import Array, Ints, number
 from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Decision, Odds, Policy, State, check_policy
+from oddsmith.decision import Decision, Odds, State
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.logs.fitting import decisions_for
 from oddsmith.logs.rules import typed
 from oddsmith.logs.table import Log
+from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.uniforms import Uniforms
 

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Policy, State, check_policy
+from oddsmith.decision import State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.logs.table import Log
+from oddsmith.policies.base import Policy, check_policy
 
 __all__ = ["policy_target"]
 
@@ -28,13 +29,10 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     """
     check_policy(policy)
     current = policy.init() if state is None else state
-    inner: Any = policy
-    while hasattr(inner, "policy"):
-        inner = inner.policy
-    experts = getattr(inner, "experts", None)
-    if log.context is None and experts is not None:
+    if log.context is None and policy.bank is not None:
         raise InvalidInput("column context: must be there to ask a policy's experts; got none")
-    rows = max(1, _NUMBERS // (log.n_arms * (1 + len(getattr(experts, "names", ())))))
+    n_experts = 0 if policy.bank is None else len(policy.bank.names)
+    rows = max(1, _NUMBERS // (log.n_arms * (1 + n_experts)))
     parts = [_odds(part, policy, current, start * rows) for start, part in enumerate(log.split(rows))]
     return np.concatenate(parts) if parts else np.empty((0, log.n_arms))
 

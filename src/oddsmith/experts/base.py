@@ -1,8 +1,9 @@
-"""The Experts protocol: a bank of N predictors of every arm's mean reward."""
+"""Experts: a bank of N predictors of every arm's mean reward."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.experts.failures import Record
 from oddsmith.weights import greedy, vote
 
 __all__ = [
@@ -31,7 +33,7 @@ Fused: TypeAlias = tuple[Array, Array, bool]
 """Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an eligible arm."""
 
 
-class Experts(Protocol):
+class Experts:
     """N experts. The bodies here are those of fixed experts: name it as base, write `names` and `predict`.
 
     >>> class Coin(Experts):
@@ -48,7 +50,7 @@ class Experts(Protocol):
         @property
         def names(self) -> Sequence[str]:
             """One name for each of the N experts, all different."""
-            ...
+            raise NotImplementedError
 
         @property
         def arms(self) -> Sequence[str] | None:
@@ -56,18 +58,27 @@ class Experts(Protocol):
             return None
 
         @property
-        def moves(self) -> bool:
-            """Whether `update` changes the state (and then it may write in place)."""
+        def learns(self) -> bool:
+            """Whether `update` changes the state; it may then write into the state it is given."""
             return False
 
         @property
         def own(self) -> bool:
             """Whether `advise` runs no code but the library's own, which a guard need not time."""
             return False
+
+        @property
+        def version(self) -> str | None:
+            """What tells two trainings of the same models apart, where the user gave it."""
+            return None
+
+        @property
+        def unversioned(self) -> bool:
+            """Whether some models inside are known by name and class only."""
+            return False
     else:
-        arms = None
-        moves = False
-        own = False
+        arms = version = None
+        learns = own = unversioned = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward; fixed experts have none."""
@@ -75,7 +86,7 @@ class Experts(Protocol):
 
     def predict(self, state: State, context: Context) -> Array:
         """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of NaN an expert asleep."""
-        ...
+        raise NotImplementedError
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""
@@ -98,6 +109,14 @@ class Experts(Protocol):
         """The state after one reward; whatever can raise must come before the first write."""
         return state
 
+    def split(self) -> "tuple[Experts, ...]":
+        """Banks that can fail on their own and are this one side by side; empty where it cannot be taken apart."""
+        return ()
+
+    def records(self) -> list[Record]:
+        """The failures that this bank, and those inside, have counted."""
+        return []
+
 
 class Wrapper(Experts):
     """A bank around another one: what a wrapper does not change is the inner bank's."""
@@ -113,14 +132,30 @@ class Wrapper(Experts):
         return self.experts.arms
 
     @property
-    def moves(self) -> bool:
-        return self.experts.moves
+    def learns(self) -> bool:
+        return self.experts.learns
+
+    @property
+    def own(self) -> bool:
+        return self.experts.own
+
+    @property
+    def unversioned(self) -> bool:
+        return self.experts.unversioned
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return self.experts.init(shape)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.experts.update(state, decision, reward)
+
+    def split(self) -> tuple[Experts, ...]:
+        """This wrapper around each part of a fixed bank inside, so that a guard can tell them apart."""
+        wrapper: Any = self
+        return () if self.learns else tuple(replace(wrapper, experts=part) for part in self.experts.split())
+
+    def records(self) -> list[Record]:
+        return self.experts.records()
 
 
 @lru_cache(maxsize=64)
@@ -135,11 +170,8 @@ def numbered(n: int) -> tuple[str, ...]:
 
 def check_bank(what: str, experts: object) -> None:
     """Refuses what is not a bank of experts."""
-    for part in ("names", "init", "predict", "advise", "fused", "update"):
-        if not hasattr(experts, part):
-            raise InvalidInput(
-                f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}"
-            )
+    if not isinstance(experts, Experts):
+        raise InvalidInput(f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}")
 
 
 def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:

@@ -32,15 +32,6 @@ class Clipped(Wrapper):
         check_bank("experts", self.experts)
         check_range(self.low, self.high)
 
-    def split(self) -> tuple[Experts, ...]:
-        """One bank for each part of the bank inside, so that a guard can tell them apart."""
-        parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
-        return tuple(Clipped(part, self.low, self.high) for part in parts)
-
-    @property
-    def own(self) -> bool:
-        return self.experts.own
-
     def predict(self, state: State, context: Context) -> Array:
         return self._clipped(self.experts.predict(state, context))
 

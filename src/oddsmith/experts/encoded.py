@@ -31,15 +31,6 @@ class Encoded(Wrapper):
         if not isinstance(self.schema, Schema):
             raise InvalidInput(f"schema must be a Schema; got {type(self.schema).__name__}")
 
-    def split(self) -> tuple[Experts, ...]:
-        """One bank for each part of the bank inside, so that a guard can tell them apart."""
-        parts = self.experts.split() if hasattr(self.experts, "split") and not self.experts.moves else ()
-        return tuple(Encoded(part, self.schema) for part in parts)
-
-    @property
-    def own(self) -> bool:
-        return self.experts.own
-
     def predict(self, state: State, context: Context) -> Array:
         return self.experts.predict(state, self.schema.encode(context))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Wrapper, check_bank, check_names
-from oddsmith.experts.outcomes import Advice, Failure, Leaf, Outcome, Pace, Record, ask, common_shape, leaves
-from oddsmith.experts.stack import Stacked
+from oddsmith.experts.failures import Failure, Record
+from oddsmith.experts.outcomes import Advice, Leaf, Outcome, Pace, ask, common_shape, leaves
 from oddsmith.experts.workers import Workers
 
 __all__ = ["Guarded"]
@@ -96,11 +96,22 @@ class Guarded(Wrapper):
 
     def failures(self) -> dict[str, dict[str, int]]:
         """How often each expert failed, by kind, since this object was made; guards inside count, too."""
-        return Record.failures(self._records())
+        return Record.failures(self.records())
 
     def reasons(self) -> dict[str, str]:
         """What went wrong the last time, for each expert that ever failed."""
-        return Record.reasons(self._records())
+        return Record.reasons(self.records())
+
+    @property
+    def own(self) -> bool:
+        return False
+
+    def split(self) -> tuple[Experts, ...]:
+        return ()
+
+    def records(self) -> list[Record]:
+        """This guard's record, and those of guards and isolated banks inside."""
+        return [self.record, *self.experts.records()]
 
     @property
     def inline(self) -> bool:
@@ -238,12 +249,3 @@ class Guarded(Wrapper):
             self.record.add(names, Failure("values", reason))
             predictions[..., failed, :], ballots[..., failed, :] = np.nan, 0.0
         return predictions, ballots
-
-    def _records(self) -> list[Record]:
-        """This guard's record, and those of guards and isolated banks inside."""
-        inside: list[Any] = [leaf.bank for leaf in self._leaves]
-        for bank in inside:  # which grows
-            inside.extend([bank.experts] if isinstance(bank, Wrapper) else [])
-            inside.extend(bank.banks if isinstance(bank, Stacked) else [])
-        found = [getattr(bank, "record", None) for bank in inside]
-        return [self.record, *(record for record in found if isinstance(record, Record))]

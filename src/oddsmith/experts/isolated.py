@@ -21,8 +21,8 @@ from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.exact_json import encode
 from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.failures import Failure, Record
 from oddsmith.experts.frames import receive, send
-from oddsmith.experts.outcomes import Failure, Record
 from oddsmith.experts.schema import Schema
 
 __all__ = ["Isolated"]
@@ -76,6 +76,13 @@ class Isolated(Experts):
     def about(self) -> dict[str, Any]:
         """What a fingerprint says of the bank inside: its `description`, whether it is `unversioned`, or `opaque`."""
         return self._child.about
+
+    @property
+    def unversioned(self) -> bool:
+        return bool(self.about["unversioned"])
+
+    def records(self) -> list[Record]:
+        return [self.record]
 
     def close(self) -> None:
         """End the process; from now on every call is "died"."""

@@ -84,6 +84,10 @@ class ModelExperts(Experts):
         """Whether the models know columns by their places alone."""
         return all(getattr(model, "bare", False) for model in self.models.values())
 
+    @property
+    def unversioned(self) -> bool:
+        return self.version is None
+
     def split(self) -> tuple["ModelExperts", ...]:
         """One bank for each model, so that a guard can tell them apart."""
         rest = (self.arms, self.arm_features, self.clip, self.version)

@@ -1,11 +1,10 @@
 """What comes of asking experts: advice, or how it failed; whatever the code of others does."""
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,59 +13,10 @@ from oddsmith.contexts import has_names, is_batch, length
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts, as_predictions
+from oddsmith.experts.failures import Failure
 from oddsmith.experts.stack import Stacked
 
-__all__ = ["Advice", "Failure", "Leaf", "Outcome", "Pace", "Record", "ask", "common_shape", "leaves"]
-
-
-class Failure(NamedTuple):
-    """How a call failed, and why in one line; `refusal` where the context is what it would not take."""
-
-    kind: str
-    reason: str
-    refusal: InvalidInput | None = None
-
-
-class Record:
-    """How often each expert failed, by kind, and why the last time; safe from several threads.
-
-    >>> record = Record()
-    >>> record.add(["net"], Failure("late", "was not done after 50 ms"))
-    >>> Record.failures([record]), Record.reasons([record])
-    ({'net': {'late': 1}}, {'net': 'was not done after 50 ms'})
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, Counter[str]] = {}
-        self._last: dict[str, tuple[float, str]] = {}
-
-    def add(self, names: Iterable[str], failure: Failure) -> None:
-        """Count one failure for each of the experts."""
-        now = time.monotonic()
-        with self._lock:
-            for name in names:
-                self._counts.setdefault(name, Counter())[failure.kind] += 1
-                self._last[name] = (now, failure.reason)
-
-    @staticmethod
-    def failures(records: "Iterable[Record]") -> dict[str, dict[str, int]]:
-        """The counts of several records together."""
-        total: dict[str, Counter[str]] = {}
-        for record in records:
-            with record._lock:
-                for name, counts in record._counts.items():
-                    total.setdefault(name, Counter()).update(counts)
-        return {name: dict(counts) for name, counts in total.items()}
-
-    @staticmethod
-    def reasons(records: "Iterable[Record]") -> dict[str, str]:
-        """The last reason for each expert in any of the records."""
-        last: dict[str, tuple[float, str]] = {}
-        for record in records:
-            with record._lock:
-                last |= {name: max(said, last.get(name, said)) for name, said in record._last.items()}
-        return {name: reason for name, (_, reason) in last.items()}
+__all__ = ["Advice", "Leaf", "Outcome", "Pace", "ask", "common_shape", "leaves"]
 
 
 Advice: TypeAlias = tuple[Array, Array]
@@ -93,7 +43,7 @@ class Leaf:
     @property
     def inline(self) -> bool:
         """Whether to ask it in the calling thread: no code of others, or a state that nobody may read later."""
-        return self.bank.own or self.bank.moves
+        return self.bank.own or self.bank.learns
 
 
 def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
@@ -103,7 +53,7 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
     >>> [leaf.bank.names for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))]
     [('one',), ('two',)]
     """
-    parts = experts.split() if hasattr(experts, "split") else ()
+    parts = experts.split()
     if isinstance(experts, Stacked):
         return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))]
     return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
@@ -139,7 +89,7 @@ def common_shape(
         if not isinstance(outcome, Failure):
             shape = outcome[0].shape
             said[shape[:-2], shape[-1]] += len(outcomes) if leaf.bank.own else 1
-    leads = [] if any(leaf.bank.moves for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
+    leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
     fitting = [one for one in said if n_arms in (None, one[1]) and (not leads or one[0] in leads)]
     if fitting:
         return max(fitting, key=lambda one: (said[one], -leads.index(one[0]) if leads else 0))

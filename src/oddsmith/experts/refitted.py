@@ -87,7 +87,7 @@ class RefittedExperts(Experts):
     version: str | None = None
     _refits: tuple[Refits, ...] = field(init=False, repr=False)
 
-    moves = True
+    learns = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_names("arms", self.arms))
@@ -106,6 +106,10 @@ class RefittedExperts(Experts):
     @property
     def names(self) -> Sequence[str]:
         return tuple(self.models)
+
+    @property
+    def unversioned(self) -> bool:
+        return self.version is None
 
     def split(self) -> "tuple[RefittedExperts, ...]":
         """One bank for each model, on the same state and fits, so that a guard can tell them apart."""

@@ -10,6 +10,7 @@ from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts, check_bank, check_names
+from oddsmith.experts.failures import Record
 
 __all__ = ["Stacked", "stack"]
 
@@ -39,11 +40,18 @@ class Stacked(Experts):
         return next((bank.arms for bank in self.banks if bank.arms is not None), None)
 
     @property
-    def moves(self) -> bool:
-        return any(bank.moves for bank in self.banks)
+    def learns(self) -> bool:
+        return any(bank.learns for bank in self.banks)
+
+    @property
+    def unversioned(self) -> bool:
+        return any(bank.unversioned for bank in self.banks)
 
     def split(self) -> tuple[Experts, ...]:
         return self.banks
+
+    def records(self) -> list[Record]:
+        return [record for bank in self.banks for record in bank.records()]
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return tuple(bank.init(shape) for bank in self.banks)
@@ -61,11 +69,11 @@ class Stacked(Experts):
         parts = [decision] * len(self.banks)
         if decision.advice is not None:
             parts = [decision._replace(advice=part) for part in np.split(decision.advice, ends, axis=-1)]
-        movers = [bank.moves for bank in self.banks]
+        learning = [bank.learns for bank in self.banks]
         updated = []
         for i, (bank, own, part) in enumerate(zip(self.banks, state, parts, strict=True)):
             # a later bank may still raise: work on a copy where this one would write in place
-            safe = deepcopy(own) if bank.moves and any(movers[i + 1 :]) else own
+            safe = deepcopy(own) if bank.learns and any(learning[i + 1 :]) else own
             updated.append(bank.update(safe, part, reward))
         return tuple(updated)
 

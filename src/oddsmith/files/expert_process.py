@@ -15,13 +15,14 @@ import numpy as np
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.exact_json import decode
+from oddsmith.experts.failures import Failure
 from oddsmith.experts.frames import LARGEST, receive, send
 from oddsmith.experts.guarded import Guarded
-from oddsmith.experts.outcomes import Failure, Leaf, ask
+from oddsmith.experts.outcomes import Leaf, ask
 from oddsmith.experts.schema import Schema
 from oddsmith.files.experts import Seat, read_bank
 from oddsmith.files.keys import Keys
-from oddsmith.fingerprint import describe, opaque, unversioned
+from oddsmith.fingerprint import describe, opaque
 
 __all__ = ["main"]
 
@@ -35,7 +36,7 @@ def main() -> None:
     try:
         bank = _bank(order)
         about = {"names": list(bank.names), "description": describe(bank)}
-        send(link, about | {"unversioned": unversioned(bank.experts), "opaque": opaque(bank.experts)})
+        send(link, about | {"unversioned": bank.unversioned, "opaque": opaque(bank.experts)})
     except OddsmithError as error:
         send(link, {"refused": str(error), "kind": type(error).__name__})
         return
@@ -75,7 +76,7 @@ def _bank(order: dict[str, Any]) -> Guarded:
     schema = None if order["schema"] is None else Schema(**order["schema"])
     seat = Seat(Path(order["folder"]), tuple(order["arms"]), schema)
     bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), seat).experts
-    if bank.moves:
+    if bank.learns:
         isolate = f"experts.{order['name']}.isolate"
         raise InvalidInput(f"{isolate} must be false for experts that learn; what they know is part of the state")
     return Guarded(bank, arms=order["arms"])

@@ -22,6 +22,7 @@ from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.experts.schema import Schema
 from oddsmith.files.keys import Keys
 from oddsmith.policies.auto import SIZES, auto
+from oddsmith.policies.base import Policy
 
 __all__ = ["Bank", "Seat", "from_factory", "read_bank", "read_flag"]
 
@@ -130,7 +131,7 @@ def from_factory(keys: Keys, seat: Seat) -> Any:
     except Exception as error:  # whatever a user's function raises becomes one sentence
         raised = f"{said} raised {type(error).__name__}: {error}"
         raise InvalidInput(f"{keys.named('factory')} must make what it is for; {raised:.200}") from error
-    known = getattr(made, "arms", None)
+    known = made.arms if isinstance(made, Experts | Policy) else None
     if known is not None and tuple(known) != seat.arms:
         arms = f"{list(seat.arms)} in this order; got {list(known)}"
         raise InvalidInput(f"{keys.named('factory')} must keep the arms {arms}")

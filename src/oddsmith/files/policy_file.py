@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, simplex
-from oddsmith.decision import Policy, check_policy
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.schema import Schema
@@ -17,6 +16,7 @@ from oddsmith.files.experts import Bank, Seat, from_factory, read_bank, read_fla
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.losses import LOSSES
 from oddsmith.policies.auto import auto
+from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.guarding import guarded

@@ -6,9 +6,9 @@ import numpy as np
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
-from oddsmith.decision import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Arrivals
+from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.progress import progress
 from oddsmith.worlds.base import World

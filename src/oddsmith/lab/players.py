@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.files.keys import Keys
 from oddsmith.files.policy_file import read_gamma
 from oddsmith.losses import LOSSES
 from oddsmith.policies import recipes
+from oddsmith.policies.base import Policy
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4p import EXP4P

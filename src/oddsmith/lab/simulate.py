@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, whole
-from oddsmith.decision import Decision, Odds, Policy, check_policy, draw
+from oddsmith.decision import Decision, Odds, draw
 from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.base import Policy, check_policy
+from oddsmith.policies.over_experts import ExpertState
 from oddsmith.progress import progress
-from oddsmith.worlds.base import Bernoulli, History, Noise, World, seeded
+from oddsmith.worlds.base import Bernoulli, History, Noise, World
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
@@ -52,7 +53,7 @@ def simulate(
     trace = (trace,) if isinstance(trace, str) else trace
     scatter = Bernoulli() if noise is None else noise
     _check(policy, world, scatter, (steps, runs, seed), trace)
-    world = seeded(world, seed)
+    world = world.for_seed(seed)
     due = arrivals(delay, steps, np.random.default_rng([seed, 3]))
     if type(scatter) is Bernoulli and not trace and finite.suits(policy, world):
         return _compiled(policy, world, (steps, runs), seed, due)
@@ -115,8 +116,8 @@ def check_seed(seed: Any) -> None:
 
 def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], trace: Any) -> None:
     check_policy(policy)
-    if not callable(getattr(world, "context", None)) or not callable(getattr(world, "means", None)):
-        raise InvalidInput(f"world must have context and means; got {type(world).__name__}")
+    if not isinstance(world, World):
+        raise InvalidInput(f"world must have context and means (name World as base); got {type(world).__name__}")
     if not callable(noise):
         raise InvalidInput(f"noise must be a function of means and a generator; got {type(noise).__name__}")
     for what, value in zip(("steps", "runs"), numbers, strict=False):
@@ -134,7 +135,7 @@ def _traced(name: str, policy: Any, state: Any, odds: Odds, *, means: Array) -> 
     """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,), or the Gibbs gap (runs,)."""
     if name == "odds":
         return odds.propensities
-    if not hasattr(policy, "posterior"):
+    if policy.bank is None:
         raise InvalidInput(f"trace {name!r} needs a policy with a posterior over experts; got {type(policy).__name__}")
     posterior: Array = policy.posterior(state)
     if name == "posterior":

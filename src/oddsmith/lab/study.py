@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.lab.delays import Delay, GeometricDelay
@@ -17,6 +16,7 @@ from oddsmith.lab.players import Seat, player
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
 from oddsmith.losses import LOSSES
+from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import band, panels, svg

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision import Policy
 from oddsmith.disk import replacing
 from oddsmith.engines import each
 from oddsmith.errors import InvalidInput, MissingExtra, NotPortable, NoVersion
-from oddsmith.fingerprint import describe, opaque, source_digest, unversioned
+from oddsmith.fingerprint import describe, opaque, source_digest
 from oddsmith.lab.simulate import check_seed, simulate
+from oddsmith.policies.base import Policy
 from oddsmith.progress import progress
 from oddsmith.worlds.base import Noise, World
 
@@ -40,7 +40,7 @@ class Cell:
 
     def key(self) -> str:
         """A hash of everything the result depends on."""
-        if unversioned(self.plays):
+        if self.plays.unversioned:
             raise NoVersion(f"policy {self.policy!r} must tell its models apart; give ModelExperts a version")
         if (kind := opaque([self.plays, self.where, self.delay, self.noise])) is not None:
             raise NotPortable(f"everything in a sweep must be a dataclass, known by its fields; got {kind}")

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Decision, Policy, State, check_policy, fold
+from oddsmith.decision import Decision, State
 from oddsmith.engines import ENGINES, each
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs import parquet
 from oddsmith.logs.kinds import Kind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
+from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.progress import progress
 
 __all__ = ["Fit", "decisions_for", "fit_log"]
@@ -122,13 +123,12 @@ def fit_log(
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     sources = _listed(paths)
     reading = reader or LogReader()
-    if reading.arms is None and getattr(policy, "arms", None) is not None:
-        reading = replace(reading, arms=tuple(policy.arms))  # type: ignore[attr-defined]
+    if reading.arms is None and policy.arms is not None:
+        reading = replace(reading, arms=tuple(policy.arms))
     if engine == "serial":
         state, seen = _learnt(policy, reading, [(source, None) for source in sources], watched=True)
         return _fit(state, seen)
-    merge = getattr(policy, "merge", None)
-    if merge is None or not getattr(policy, "orderless", False):
+    if not policy.mergeable:
         raise OrderMatters(
             f"engine must be 'serial' where the order of events defines the posterior; got {engine!r} with "
             f"{type(policy).__name__}, which is folded in one stream (fixed experts, share=0 and discount=1 are not)"
@@ -137,7 +137,7 @@ def fit_log(
     done = each(partial(_learnt, policy, reading), parts, engine=engine, workers=workers)
     found = dict(progress(done, len(parts), "pieces of logs"))
     states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whoever was first
-    return _fit(merge(*states), reduce(Seen.__add__, seens))
+    return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
 
 
 def decisions_for(policy: Policy, state: State, log: Log) -> Decision:
@@ -145,7 +145,7 @@ def decisions_for(policy: Policy, state: State, log: Log) -> Decision:
 
     Odds that the log does not know are NaN, and refused for policies that divide by them.
     """
-    if log.propensities is None and _divides(policy):
+    if log.propensities is None and policy.importance_weighted:
         log.require("weights")
     odds: Any = log.propensities
     if odds is None:
@@ -153,7 +153,7 @@ def decisions_for(policy: Policy, state: State, log: Log) -> Decision:
         if log.propensity is not None:
             np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
     logged = Decision(log.step, log.context, log.eligible, log.arm, odds, log.advice, log.bonus, log.log_weights)
-    return logged if log.advice is not None or not hasattr(policy, "experts") else _asked(policy, state, log, logged)
+    return logged if log.advice is not None or policy.bank is None else _asked(policy, state, log, logged)
 
 
 def _asked(policy: Policy, state: State, log: Log, logged: Decision) -> Decision:
@@ -161,7 +161,7 @@ def _asked(policy: Policy, state: State, log: Log, logged: Decision) -> Decision
     if log.context is None:
         raise InvalidInput("column advice: must be there, or context to ask the experts; got neither")
     said = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
-    if said.bonus is not None and _divides(policy):  # it is made of the logger's odds and ballots
+    if said.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
         raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
     if said.advice is None:
         return logged
@@ -179,7 +179,7 @@ def _learnt(
 ) -> tuple[State, Seen]:
     """The state after some parts of logs, from the prior, and what went by; `watched` on a terminal."""
     state, seen = policy.init(), Seen()
-    prior = policy.init() if getattr(policy, "orderless", False) else None
+    prior = policy.init() if policy.mergeable else None
     batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
     for log in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
         known = log.rewarded()
@@ -192,7 +192,7 @@ def _learnt(
 def _lean(policy: Policy, reader: LogReader, source: Any, groups: Sequence[int] | None) -> Iterator[Log]:
     """Batches without contexts where advice stands in for them."""
     again = isinstance(source, str | Path)  # a stream can be read only once
-    if again and reader.only is None and getattr(policy, "orderless", False):
+    if again and reader.only is None and policy.mergeable:
         lean = replace(reader, only=_LEARNT)
         batches = lean.batches(source, groups)
         head = next(batches, None)
@@ -204,7 +204,7 @@ def _lean(policy: Policy, reader: LogReader, source: Any, groups: Sequence[int] 
 
 
 def _folded(policy: Policy, state: State, prior: State, log: Log) -> State:
-    if prior is not None or log.advice is not None or not hasattr(policy, "experts"):
+    if prior is not None or log.advice is not None or policy.bank is None:
         start = state if prior is None else prior
         return fold(policy, state, decisions_for(policy, start, log), log.reward)
     for row in log.split(1):  # experts that learn, or weights that fade: what they say depends on what came before
@@ -248,8 +248,3 @@ def _row_groups(source: Any, reader: LogReader) -> list[tuple[Any, Sequence[int]
     if not isinstance(source, str | Path) or not is_parquet or not Path(source).is_file():
         return [(source, None)]
     return [(source, [group]) for group in range(parquet.row_groups(Path(source)))]
-
-
-def _divides(policy: Any) -> bool:
-    """Whether rewards are divided by the odds they were drawn with."""
-    return getattr(policy, "importance_weighted", False) or (hasattr(policy, "policy") and _divides(policy.policy))

@@ -1,7 +1,6 @@
 """Policies turn a state and a context into odds."""
 
 from oddsmith.policies.auto import auto, with_arms
-from oddsmith.policies.base import ExpertState
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.epoch_greedy import EpochGreedy
@@ -16,6 +15,7 @@ from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
+from oddsmith.policies.over_experts import ExpertState, OverExperts
 from oddsmith.policies.particles import ParticleState, ParticleThompsonSampling
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.recipes import (
@@ -53,6 +53,7 @@ __all__ = [
     "LinearThompsonSampling",
     "LogisticFamily",
     "LogisticThompsonSampling",
+    "OverExperts",
     "ParticleState",
     "ParticleThompsonSampling",
     "PowerSchedule",

@@ -12,8 +12,8 @@ from oddsmith.experts.features import Fourier, Joined, Plain
 from oddsmith.experts.learners import Forest, Learner, LearningExperts, Ridge
 from oddsmith.experts.schema import Schema
 from oddsmith.losses import square_loss
-from oddsmith.policies.base import ExpertState
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.over_experts import ExpertState
 
 __all__ = ["SIZES", "auto", "with_arms"]
 

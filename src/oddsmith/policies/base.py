@@ -1,186 +1,273 @@
-"""What policies over experts share: their state, and the checked ways in for priors, advice and eligible arms."""
+"""Policy: three verbs that turn contexts into odds and rewards into knowledge, and facts about them."""
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, simplex
-from oddsmith.decision import Context, Decision, Odds, Policy, State
-from oddsmith.errors import InvalidInput, NoEligibleArm, OutOfDomain
-from oddsmith.experts.base import Experts, check_bank, checked_predictions
-from oddsmith.losses import Loss
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
+from oddsmith.errors import InvalidInput, OrderMatters
+from oddsmith.experts.base import Experts
+from oddsmith.losses import domain, square_loss
+from oddsmith.policies.explanation import ArmExplanation, Explanation
 
-__all__ = [
-    "ExpertState",
-    "OverExperts",
-    "certain",
-    "check_advice",
-    "check_eligible",
-    "checked_prior",
-    "column",
-    "complete",
-    "drawn_advice",
-    "explored",
-    "scored",
-]
+__all__ = ["Policy", "PolicyWrapper", "check_policy", "decide", "fold"]
 
 
-class ExpertState(NamedTuple):
-    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the experts' own state."""
+class Policy:
+    """Name it as base, write `init`, `odds` and `update`, and state the facts that are true; defaults promise nothing.
 
-    log_weights: Array
-    learnt: int
-    experts: State
+    The verbs have no side effects, except that `update` writes into the state it is given if the policy is `in_place`.
+    A state is a NamedTuple tree of arrays and ints with a field `learnt`, the number of rewards.
+    """
 
+    if TYPE_CHECKING:  # properties for the type checker, plain attributes that subclasses override
 
-def checked_prior(prior: Any, names: Sequence[str]) -> Array:
-    """N probabilities in the order of the experts."""
-    n = len(names)
-    if prior is None:
-        return np.full(n, 1.0 / n)
-    if isinstance(prior, Mapping):
-        if unknown := [name for name in prior if name not in names]:
-            raise InvalidInput(f"prior must name the experts; got {unknown[0]!r}, which is none of {list(names)[:8]}")
-        if missing := [name for name in names if name not in prior]:
-            raise InvalidInput(f"prior must name every expert; got none for {missing[0]!r}")
-        prior = [prior[name] for name in names]
-    return simplex("prior", prior, n=n, over="experts")
+        @property
+        def bank(self) -> Experts | None:
+            """The experts that it asks; None where it has none."""
+            return None
 
+        @property
+        def arms(self) -> Sequence[str] | None:
+            """The names of the arms, where the policy knows them."""
+            return None
 
-def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
-    """Refuses advice whose shape is not that of the log weights it is about to change."""
-    if shape != log_weights.shape:
-        raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
+        @property
+        def in_place(self) -> bool:
+            """Whether `update` writes into the arrays of the state it is given."""
+            return False
 
+        @property
+        def orderless(self) -> bool:
+            """Whether the posterior does not depend on the order of rewards (to rounding)."""
+            return False
 
-def check_eligible(eligible: Any) -> None:
-    """Refuses what is not a boolean mask with at least one arm in every row."""
-    if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
-        raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
-    if not eligible.any(axis=-1).all():
-        raise NoEligibleArm("at least one arm must be eligible; got none")
+        @property
+        def mergeable(self) -> bool:
+            """Whether `merge` joins states that learnt from separate rewards."""
+            return False
 
+        @property
+        def explores(self) -> bool:
+            """Whether every eligible arm always has odds above 0."""
+            return False
 
-class OverExperts:
-    """Bodies that policies weighing experts share: name it as base of a dataclass with fields `experts` and `prior`."""
+        @property
+        def importance_weighted(self) -> bool:
+            """Whether `update` divides rewards by the odds they were drawn with."""
+            return False
 
-    experts: Experts
-    prior: Any
+        @property
+        def reads_context(self) -> bool:
+            """Whether odds may depend on the context; if not, a whole batch has the same ones."""
+            return True
 
-    def checked(self) -> None:
-        """Checks the bank, and replaces `prior` by N probabilities; for `__post_init__`."""
-        check_bank("experts", self.experts)
-        object.__setattr__(self, "prior", checked_prior(self.prior, self.experts.names))
-
-    @cached_property
-    def log_prior(self) -> Array:
-        """ln p (N,); -inf where the prior is 0."""
-        with np.errstate(divide="ignore"):
-            log_prior: Array = np.log(self.prior)
-        return log_prior
+        @property
+        def prediction_range(self) -> tuple[float, float]:
+            """The least and the largest prediction of an expert that it can score."""
+            return domain(square_loss)
+    else:
+        bank = arms = None
+        in_place = orderless = mergeable = explores = importance_weighted = False
+        reads_context = True
+        prediction_range = domain(square_loss)
 
     @property
-    def moves(self) -> bool:
-        return self.experts.moves
+    def unversioned(self) -> bool:
+        """Whether some models of its experts are known by name and class only."""
+        return self.bank is not None and self.bank.unversioned
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        """The state before any reward, with batch axes `shape`."""
+        raise NotImplementedError
+
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        """The distribution over arms: deterministic."""
+        raise NotImplementedError
+
+    def weigh(
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+    ) -> Odds:
+        """The odds from predictions and ballots (…, N, K) at hand, without asking experts."""
+        self._lacks("weigh", "odds(state, context) asks for what it needs")
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        """The state after one reward (per batch row)."""
+        raise NotImplementedError
+
+    def fold(self, state: State, decisions: Decision, rewards: Any) -> State:
+        """The state after rewards along a leading axis: one `update` after the other, unless there is a faster way."""
+        for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
+            state = self.update(state, decision, float(reward) if reward.ndim == 0 else reward)
+        return state
+
+    def complete(self, odds: Odds) -> Odds:
+        """`odds` with what the policy computes from propensities (EXP4.P's bonus) made of the ones they have now.
+
+        Code that replaces propensities (bounds, an incumbent) calls this: the policy learns from those drawn from.
+        """
+        return odds
+
+    def merge(self, *states: State) -> State:
+        """One state that has learnt what these learnt from separate rewards, each starting at the prior."""
+        raise OrderMatters(f"states can be merged only where a policy is mergeable; got {type(self).__name__}")
+
+    def with_bank(self, bank: Experts) -> Self:
+        """This policy over another bank of as many experts."""
+        raise InvalidInput(f"policy must have experts that can be replaced; got {type(self).__name__}")
+
+    def posterior(self, state: State) -> Array:
+        """The probability (…, N) that each expert is the one to follow."""
+        self._lacks("posterior", "explain(context) says what it knows of each arm")
+
+    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
+        """What a state without batch axes knows, by name: of experts their weights; `arms` names the arms."""
+        self._lacks("posterior", "explain(context) says what it knows of each arm")
+
+    def explain(
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> Explanation | ArmExplanation:
+        """Why the odds are what they are in this context."""
+        self._lacks("explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
+
+    def _lacks(self, verb: str, instead: str) -> NoReturn:
+        raise InvalidInput(f"policy must have {verb}; {type(self).__name__} has none: {instead}")
+
+
+class PolicyWrapper(Policy):
+    """A policy around another one: name it as base of a dataclass with a field `policy`; all else is the inner one's.
+
+    A wrapper with an `update` of its own folds by it, and promises neither `orderless` nor `mergeable`.
+    """
+
+    policy: Policy
+
+    def inner_state(self, state: State) -> State:
+        """The part of the state that is the inner policy's: all of it, unless the wrapper keeps something beside it."""
+        return state
+
+    @property
+    def bank(self) -> Experts | None:
+        return self.policy.bank
 
     @property
     def arms(self) -> Sequence[str] | None:
-        """The arms' names, where the experts know them."""
-        return self.experts.arms
+        return self.policy.arms
 
-    def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
-        """The prior, with batch axes `shape`."""
-        log_weights = np.broadcast_to(self.log_prior - self.log_prior.max(), (*shape, len(self.log_prior))).copy()
-        return ExpertState(log_weights, 0, self.experts.init(shape))
+    @property
+    def in_place(self) -> bool:
+        return self.policy.in_place
 
-    def posterior(self, state: ExpertState) -> Array:
-        """The weight (…, N) of each expert, normalised."""
-        return weights.posterior(state.log_weights)
+    @property
+    def orderless(self) -> bool:
+        return self.policy.orderless and self._learns_as_inside
 
-    def ballots(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, bool]:
-        """Ballots (…, N, K) with NaN in the rows of sleepers, and whether somebody sleeps."""
-        _, ballots = self.experts.advise(state.experts, context, eligible)
-        ballots = checked_predictions(ballots, state.log_weights, eligible)
-        cast = ballots.any(axis=-1, keepdims=True)
-        return (ballots, False) if cast.all() else (np.where(cast, ballots, np.nan), True)
+    @property
+    def mergeable(self) -> bool:
+        return self.policy.mergeable and self._learns_as_inside
 
-    def learnt(self, state: ExpertState, factors: Array, decision: Decision, reward: Real) -> ExpertState:
-        """The state with log weights changed by `factors` (…, N), sleepers charged the mix of the awake (5.12)."""
-        asleep = np.isnan(factors)
-        if asleep.any():
-            if decision.log_weights is None:
-                raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, for somebody slept; got none"
-                )
-            factors = weights.charge(np.where(asleep, 0.0, factors), decision.log_weights, asleep)
-        if factors.shape != state.log_weights.shape:
-            raise InvalidInput(f"advice must have the state's shape {state.log_weights.shape}; got {factors.shape}")
-        log_weights = weights.reweigh(state.log_weights, factors)
-        experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
-        return ExpertState(log_weights, state.learnt + 1, experts)
+    @property
+    def explores(self) -> bool:
+        return self.policy.explores
+
+    @property
+    def importance_weighted(self) -> bool:
+        return self.policy.importance_weighted
+
+    @property
+    def reads_context(self) -> bool:
+        return self.policy.reads_context
+
+    @property
+    def prediction_range(self) -> tuple[float, float]:
+        return self.policy.prediction_range
+
+    @property
+    def _learns_as_inside(self) -> bool:
+        return type(self).update is PolicyWrapper.update
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        return self.policy.init(shape)
+
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+        return self.policy.odds(self.inner_state(state), context, eligible=eligible, step=step)
+
+    def weigh(
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+    ) -> Odds:
+        return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.policy.update(state, decision, reward)
+
+    def fold(self, state: State, decisions: Decision, rewards: Any) -> State:
+        fold = self.policy.fold if self._learns_as_inside else super().fold
+        return fold(state, decisions, rewards)
+
+    def complete(self, odds: Odds) -> Odds:
+        return self.policy.complete(odds)
+
+    def merge(self, *states: State) -> State:
+        return self.policy.merge(*states) if self._learns_as_inside else super().merge(*states)
+
+    def with_bank(self, bank: Experts) -> Self:
+        wrapper: Any = self
+        changed: Self = replace(wrapper, policy=self.policy.with_bank(bank))
+        return changed
+
+    def posterior(self, state: State) -> Array:
+        return self.policy.posterior(self.inner_state(state))
+
+    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
+        return self.policy.named_posterior(self.inner_state(state), arms)
+
+    def explain(
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
+    ) -> Explanation | ArmExplanation:
+        """The explanation of the policy inside, with the odds of this one."""
+        explanation = self.policy.explain(self.inner_state(state), context, eligible=eligible, step=step)
+        if type(self).odds is PolicyWrapper.odds:
+            return explanation
+        return explanation._replace(propensities=self.odds(state, context, eligible=eligible, step=step).propensities)
 
 
-def drawn_advice(decision: Decision, n_experts: int) -> Array:
-    """What the decision recorded of the drawn arm (…, N), or one sentence why not."""
-    advice = decision.advice
-    if advice is None or advice.shape[-1] != n_experts:
-        shape = None if advice is None else advice.shape
-        raise InvalidInput(f"decision must carry advice of {n_experts} experts; got {shape}")
-    return advice
+def check_policy(policy: object) -> None:
+    """Refuses what is no policy, and one that lacks a verb."""
+    kind = type(policy)
+    if (
+        not issubclass(kind, Policy)
+        or Policy.init is kind.init
+        or Policy.odds is kind.odds
+        or Policy.update is kind.update
+    ):
+        raise InvalidInput(
+            f"policy must have the verbs init, odds and update (name od.Policy as base); got {kind.__name__}"
+        )
 
 
-def column(reward: Real) -> Any:
-    """A reward (…) as (…, 1), for arithmetic with one number per expert."""
-    return reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
+def decide(
+    policy: Policy, state: State, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Any = None
+) -> Decision:
+    """`odds`, then `draw`."""
+    odds = policy.odds(state, context, eligible=eligible, step=step)
+    return draw(odds, context, uniform, eligible=eligible, step=step)
 
 
-def scored(loss: Loss, advice: Array, reward: Real) -> Array:
-    """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not is refused."""
-    losses: Array = loss(advice, column(reward))
-    if (np.isnan(losses) & ~np.isnan(advice)).any():
-        said = advice[np.isnan(losses) & ~np.isnan(advice)][0]
-        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {said:g}")
-    return losses
+def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: Any) -> State:
+    """The state after all these decisions and rewards, in order.
 
-
-def certain(scores: Array, eligible: Bools | None) -> Array:
-    """All mass on the first eligible arm of the highest score (…, K).
-
-    >>> certain(np.array([0.2, 0.7, 0.7]), None)
-    array([0., 1., 0.])
+    `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`). The policy's own `fold` may add
+    up first where order does not matter; else this is `update`, one event at a time.
     """
-    open_to = scores if eligible is None else np.where(eligible, scores, -np.inf)
-    best = open_to.argmax(axis=-1)
-    if open_to.ndim == 1:
-        sure = np.zeros(open_to.shape)
-        sure[best] = 1.0
-        return sure
-    odds: Array = (np.arange(scores.shape[-1]) == best[..., None]).astype(np.float64)
-    return odds
-
-
-def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
-    """(1 - γ) odds + γ/K over the eligible arms (…, K).
-
-    >>> explored(np.array([1.0, 0.0]), 0.1, None)
-    array([0.95, 0.05])
-    """
-    if gamma == 0:
-        return odds
-    n_arms = odds.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
-    even: Any = 1 / n_arms if eligible is None else eligible / n_arms
-    mixed: Array = (1 - gamma) * odds + gamma * even
-    return mixed
-
-
-def complete(policy: Policy, odds: Odds) -> Odds:
-    """`odds` with what `policy` computes from the propensities (EXP4.P's bonus) made of the propensities they have now.
-
-    Whatever draws from other propensities than the policy's (bounds, an incumbent) replaces them and calls this, so
-    that the policy learns from those drawn from. A policy that computes something has a `complete` of its own.
-    """
-    own = getattr(policy, "complete", None)
-    return odds if own is None else own(odds)
+    if not isinstance(decisions, Decision):
+        decisions = list(decisions)
+        if not decisions:
+            return state
+        decisions = Decision.stacked(decisions)
+    if decisions.propensities.ndim < 2:
+        raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
+    known = decisions.numbered()
+    return policy.fold(state, known, check_rewards(known, rewards))

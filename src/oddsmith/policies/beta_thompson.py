@@ -1,5 +1,6 @@
 """Beta-Bernoulli Thompson sampling: the probability of being the best coin, as odds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,8 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds
-from oddsmith.policies.base import explored
-from oddsmith.policies.counts import CountState, OverArms
+from oddsmith.policies.counts import CountState, OverArms, arm_names
+from oddsmith.policies.over_experts import explored
 
 __all__ = ["BetaThompsonSampling"]
 
@@ -37,6 +38,10 @@ class BetaThompsonSampling(OverArms):
             number(what, getattr(self, what), low=0.01, high=1e6)
         number("gamma", self.gamma, low=0, high=1)
 
+    @property
+    def explores(self) -> bool:
+        return self.gamma > 0  # without it, odds underflow in the end
+
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         self.check(eligible)
         best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, eligible)
@@ -48,6 +53,7 @@ class BetaThompsonSampling(OverArms):
         mean = (state.sums + self.wins) / n
         return mean, np.sqrt(mean * (1 - mean) / (n + 1))
 
-    def arm_posterior(self, state: CountState) -> Array:
-        """The probability (…, K) that each arm is the best, before gamma."""
-        return beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, None)
+    def named_posterior(self, state: CountState, arms: Sequence[str] | None) -> dict[str, float]:
+        """The probability that each arm is the best, before gamma, by name."""
+        best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, None)
+        return dict(zip(arm_names(self.n_arms, arms), best.tolist(), strict=True))

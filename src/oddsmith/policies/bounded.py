@@ -1,21 +1,19 @@
 """Bounded: any policy, with floors and caps under and over its odds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oddsmith.arrays import Array, Bools, Real, finite
-from oddsmith.decision import Context, Decision, Odds, Policy, State, check_policy, fold
+from oddsmith.arrays import Array, Bools, finite
+from oddsmith.decision import Context, Odds, State
 from oddsmith.errors import Infeasible, InvalidInput
-from oddsmith.policies.base import complete
-from oddsmith.policies.explanation import ArmExplanation, Explanation
+from oddsmith.policies.base import Policy, PolicyWrapper, check_policy
 from oddsmith.policies.projection import project
 
 __all__ = ["Bounded"]
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class Bounded(PolicyWrapper):
     """`policy` with the closest odds (Kullback-Leibler) that keep every eligible arm between its floor and its cap.
 
     Floors and caps are one number for all arms, or one per arm. An arm that is not eligible has odds 0 all the same;
@@ -47,16 +45,8 @@ class Bounded:
             raise Infeasible(f"floors must not exceed caps; got {self.floors.tolist()} above {self.caps.tolist()}")
 
     @property
-    def moves(self) -> bool:
-        return self.policy.moves
-
-    @property
-    def arms(self) -> Sequence[str] | None:
-        """The arms' names, where the policy knows them."""
-        return getattr(self.policy, "arms", None)
-
-    def init(self, shape: tuple[int, ...] = ()) -> State:
-        return self.policy.init(shape)
+    def explores(self) -> bool:
+        return bool(self.floors.min() > 0 or (self.policy.explores and self.caps.min() > 0))
 
     def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """The policy's odds, projected; its bonus is that of the projected odds, advice and weights are its own."""
@@ -65,9 +55,8 @@ class Bounded:
     def weigh(
         self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
     ) -> Odds:
-        """The odds from advice at hand, projected; for a policy inside that weighs votes."""
-        inner: Any = self.policy
-        return self._bound(inner.weigh(state, advice, eligible=eligible, step=step), eligible)
+        """The odds from advice at hand, projected."""
+        return self._bound(self.policy.weigh(state, advice, eligible=eligible, step=step), eligible)
 
     def _bound(self, odds: Odds, eligible: Bools | None) -> Odds:
         n_arms = odds.propensities.shape[-1]
@@ -76,28 +65,3 @@ class Bounded:
                 raise InvalidInput(f"{what} must be one per arm; got {bounds.size} for {n_arms} arms")
         propensities = project(odds.propensities, self.floors, self.caps, eligible)
         return self.complete(odds._replace(propensities=propensities))
-
-    def complete(self, odds: Odds) -> Odds:
-        """As the policy inside completes them."""
-        return complete(self.policy, odds)
-
-    def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.policy.update(state, decision, reward)
-
-    def fold(self, state: State, decisions: Decision, rewards: Any) -> State:
-        """As the policy inside folds: bounds change what is drawn, not what is learnt."""
-        return fold(self.policy, state, decisions, rewards)
-
-    def posterior(self, state: State) -> Array:
-        """The posterior of the policy inside."""
-        inner: Any = self.policy
-        posterior: Array = inner.posterior(state)
-        return posterior
-
-    def explain(
-        self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
-    ) -> Explanation | ArmExplanation:
-        """The explanation of the policy inside, with the bounded odds."""
-        inner: Any = self.policy
-        explanation: Explanation | ArmExplanation = inner.explain(state, context, eligible=eligible, step=step)
-        return explanation._replace(propensities=self.odds(state, context, eligible=eligible, step=step).propensities)

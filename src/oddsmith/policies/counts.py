@@ -1,16 +1,18 @@
 """Policies without contexts: what they count, and how they take a decision apart."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
-from oddsmith.policies.base import check_eligible
+from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
+from oddsmith.policies.over_experts import check_eligible
 
-__all__ = ["CountState", "OverArms", "numbered_arms"]
+__all__ = ["CountState", "OverArms", "arm_names", "numbered_arms"]
 
 
 class CountState(NamedTuple):
@@ -26,14 +28,22 @@ def numbered_arms(n: int) -> tuple[str, ...]:
     return tuple(str(arm) for arm in range(n))
 
 
-class OverArms:
+def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
+    """The names of n arms: `arms`, or their numbers where they have none."""
+    if arms is not None and len(arms) != n:
+        raise InvalidInput(f"arms must name every arm; got {len(arms)} names for {n} arms")
+    return numbered_arms(n) if arms is None else arms
+
+
+class OverArms(Policy):
     """Bodies that policies counting rewards share: name it as base of a dataclass with the field `n_arms`.
 
     The context is not looked at. Sums do not depend on the order of rewards (to rounding).
     """
 
     n_arms: int
-    moves = False
+    orderless = True
+    reads_context = False
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """Nothing is known of any arm."""
@@ -54,10 +64,6 @@ class OverArms:
             )
         rewards = np.asarray(reward, dtype=np.float64)[..., None]
         return CountState(state.pulls + drawn, state.sums + np.where(drawn, rewards, 0.0), state.learnt + 1)
-
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        """The odds of every arm."""
-        raise NotImplementedError
 
     def bounds(self, state: CountState) -> Array | None:
         """The upper confidence bounds (…, K) of optimistic policies."""

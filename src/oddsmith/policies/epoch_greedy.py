@@ -12,7 +12,7 @@ from oddsmith.arrays import Array, Bools, Ints, Real, number
 from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
-from oddsmith.policies.base import check_eligible, column, drawn_advice
+from oddsmith.policies.over_experts import OverExperts, check_eligible, column, drawn_advice
 
 __all__ = ["EpochGreedy", "EpochState"]
 
@@ -26,7 +26,7 @@ class EpochState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class EpochGreedy:
+class EpochGreedy(OverExperts):
     """Langford and Zhang 2007 (theory 5.6): epoch l is a uniform step, then floor(1/ε_l) steps of the best expert.
 
     ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on the uniform steps,
@@ -43,7 +43,6 @@ class EpochGreedy:
     experts: Experts
     scale: float = 1.0
 
-    positive_odds = False  # of arms it is not sure of
     importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
@@ -51,18 +50,13 @@ class EpochGreedy:
         number("scale", self.scale, low=0, high=np.inf, open_low=True)
 
     @property
-    def moves(self) -> bool:
-        return self.experts.moves
-
-    @property
-    def arms(self) -> Any:
-        """The arms' names, where the experts know them."""
-        return self.experts.arms
+    def orderless(self) -> bool:
+        return not self.experts.learns
 
     def init(self, shape: tuple[int, ...] = ()) -> EpochState:
         return EpochState(np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape))
 
-    def explores(self, step: Any, n_arms: int) -> Any:
+    def explores_at(self, step: Any, n_arms: int) -> Any:
         """Whether this step (or each of these steps) is one of the uniform ones."""
         steps = np.asarray(step)
         if steps.dtype.kind not in "iu" or (steps < 1).any():
@@ -75,7 +69,7 @@ class EpochGreedy:
         if eligible is not None:
             check_eligible(eligible)
         ballots = checked_predictions(self.experts.advise(state.experts, context, eligible)[1], state.values, eligible)
-        explore = self.explores(state.learnt + 1 if step is None else step, ballots.shape[-1])
+        explore = self.explores_at(state.learnt + 1 if step is None else step, ballots.shape[-1])
         awake: Any = ballots.any(axis=-1)
         values = np.where(awake, state.values, -np.inf)
         leads = (values == values.max(axis=-1, keepdims=True)) & awake
@@ -99,7 +93,7 @@ class EpochGreedy:
             mean = np.where(asleep, 0.0, earned).sum(axis=-1, keepdims=True) / np.maximum(heard, 1)
             earned = np.where(asleep, mean, earned)
         values = state.values + np.where(decision.bonus > 0, earned, 0.0)
-        experts = self.experts.update(state.experts, decision, reward) if self.experts.moves else state.experts
+        experts = self.experts.update(state.experts, decision, reward) if self.experts.learns else state.experts
         return EpochState(values, state.learnt + 1, experts)
 
     def posterior(self, state: EpochState) -> Array:

@@ -9,13 +9,13 @@ from oddsmith import weights
 from oddsmith.arrays import Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.experts.base import Experts
-from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, column, drawn_advice
+from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
 
 __all__ = ["EXP4"]
 
 
 @dataclass(frozen=True, eq=False)
-class EXP4(OverExperts):
+class EXP4(MultiplicativeWeights):
     """Importance-weighted losses of ballots: no expert need be right, and rewards may be anything (theory 5.4).
 
         Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
@@ -42,6 +42,10 @@ class EXP4(OverExperts):
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
 
+    @property
+    def explores(self) -> bool:
+        return self.gamma > 0
+
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """The weighted ballots, which are what is scored later; a sleeper's ballot is NaN."""
         if eligible is not None:
@@ -55,4 +59,4 @@ class EXP4(OverExperts):
         """Every expert is charged the lost reward in proportion to its vote for the drawn arm, over the odds."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
-        return self.learnt(state, -self.eta * ballots * lost, decision, reward)
+        return self.reweighed(state, -self.eta * ballots * lost, decision, reward)

@@ -11,13 +11,13 @@ from oddsmith.arrays import Array, Bools, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
-from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, column, drawn_advice
+from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
 
 __all__ = ["EXP4P"]
 
 
 @dataclass(frozen=True, eq=False)
-class EXP4P(OverExperts):
+class EXP4P(MultiplicativeWeights):
     """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with probability 1 - delta.
 
         Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,   p = min(1/K, sqrt(ln N / (K T)))
@@ -44,7 +44,7 @@ class EXP4P(OverExperts):
         number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
 
     @property
-    def positive_odds(self) -> bool:
+    def explores(self) -> bool:
         """Whether there is a floor: one expert alone needs none."""
         return len(self.prior) > 1
 
@@ -79,7 +79,7 @@ class EXP4P(OverExperts):
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         earned = ballots * column(reward) / column(decision.propensity)
         width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
-        return self.learnt(state, self.smallest(n_arms) / 2 * (earned + width * decision.bonus), decision, reward)
+        return self.reweighed(state, self.smallest(n_arms) / 2 * (earned + width * decision.bonus), decision, reward)
 
     def bound(self, n_arms: int) -> float:
         """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.

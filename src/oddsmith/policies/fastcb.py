@@ -8,9 +8,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, Odds
 from oddsmith.experts.base import Experts
-from oddsmith.policies.base import ExpertState
 from oddsmith.policies.gaps import OverOracle
 from oddsmith.policies.oracles import Kind, rest_on_best, standing
+from oddsmith.policies.over_experts import ExpertState
 
 __all__ = ["FastCB", "fast_gap"]
 
@@ -31,8 +31,6 @@ class FastCB(OverOracle):
     sharpness: float
     oracle: Kind = "mixture"
     prior: Any = None
-
-    positive_odds = False  # where the best arm seems to cost nothing
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         said, best_guess, asleep = self.predictions(state, context, eligible)

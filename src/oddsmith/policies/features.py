@@ -1,5 +1,6 @@
 """The features of linear policies: arrays as they are, everything that has names through a schema."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from oddsmith.contexts import numbers
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
 
-__all__ = ["checked_dim", "feature_names", "read_features"]
+__all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
 
 def checked_dim(dim: Any, schema: Any) -> int:
@@ -48,3 +49,17 @@ def feature_names(dim: int, schema: Schema | None) -> tuple[str, ...]:
     (('column 0', 'column 1'), ('city 0', 'city 1', 'constant'))
     """
     return tuple(f"column {i}" for i in range(dim)) if schema is None else (*schema.columns, "constant")
+
+
+def named_weights(
+    arms: Sequence[str] | None, columns: Sequence[str], means: Array, sds: Array
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Means and standard deviations (G, d) by arm and column; by "all arms" where these share a belief.
+
+    >>> named_weights(["a", "b"], ["age"], np.array([[0.5]]), np.array([[1.0]]))
+    {'all arms': {'age': (0.5, 1.0)}}
+    """
+    n = len(means)
+    names = [str(arm) for arm in range(n)] if arms is None else arms if len(arms) == n else ["all arms"]
+    rows = (zip(mean, sd, strict=True) for mean, sd in zip(means.tolist(), sds.tolist(), strict=True))
+    return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}

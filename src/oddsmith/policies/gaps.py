@@ -7,14 +7,14 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.base import Experts, checked_predictions
-from oddsmith.losses import Loss
-from oddsmith.policies.base import ExpertState, OverExperts, check_eligible, drawn_advice, scored
+from oddsmith.losses import Loss, domain
 from oddsmith.policies.oracles import ORACLES, Kind, check_oracle, predicted
+from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
 
 __all__ = ["OverOracle"]
 
 
-class OverOracle(OverExperts):
+class OverOracle(MultiplicativeWeights):
     """Experts weighed by the oracle's own loss; the advice is their predictions."""
 
     experts: Experts
@@ -32,11 +32,15 @@ class OverOracle(OverExperts):
         """What the oracle scores predictions by."""
         return ORACLES[self.oracle][0]
 
+    @property
+    def prediction_range(self) -> tuple[float, float]:
+        return domain(self.loss)
+
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Every expert is charged for what it said of the drawn arm, with the oracle's loss and learning rate."""
         advice = drawn_advice(decision, len(self.prior))
         eta = ORACLES[self.oracle][1]
-        return self.learnt(state, -eta * scored(self.loss, advice, reward), decision, reward)
+        return self.reweighed(state, -eta * scored(self.loss, advice, reward), decision, reward)
 
     def predictions(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, Array, bool]:
         """The experts' predictions (…, N, K), the oracle's (…, K), and whether somebody has no opinion."""

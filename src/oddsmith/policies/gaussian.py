@@ -1,17 +1,19 @@
 """Gaussian beliefs about weight vectors: one for all arms, or one for each; rank-one updates in place."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.base import check_eligible
+from oddsmith.policies.base import Policy
 from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.features import checked_dim, feature_names, read_features
+from oddsmith.policies.features import checked_dim, feature_names, named_weights, read_features
+from oddsmith.policies.over_experts import check_eligible
 
 __all__ = ["GaussianState", "OverFeatures", "View"]
 
@@ -47,7 +49,7 @@ class View(NamedTuple):
         return covariance
 
 
-class OverFeatures:
+class OverFeatures(Policy):
     """Bodies that linear policies share: name it as base of a dataclass with `dim`, `n_arms`, `ridge`, `schema`.
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
@@ -61,7 +63,8 @@ class OverFeatures:
     n_arms: int | None
     ridge: float
     schema: Schema | None
-    moves = True
+    in_place = True
+    orderless = True
     scale = "linear score"  # what θ·φ is a mean of
 
     def check_fields(self) -> None:
@@ -112,10 +115,6 @@ class OverFeatures:
             raise InvalidInput(f"context must be finite numbers up to {_LARGE:g}; got others in column {place}: {then}")
         return features
 
-    def odds(self, state: Any, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        """The odds of every arm in this context."""
-        raise NotImplementedError
-
     def bounds(self, state: Any, context: Context, eligible: Bools | None = None) -> Array | None:
         """The upper confidence bounds (…, K) of optimistic policies."""
         return None
@@ -133,6 +132,10 @@ class OverFeatures:
         """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
         variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
         return feature_names(self.dim, self.schema), state.mean, np.sqrt(np.maximum(variances, 0.0))
+
+    def named_posterior(self, state: Any, arms: Sequence[str] | None) -> dict[str, dict[str, tuple[float, float]]]:
+        """Mean and standard deviation of each column's weight, by arm."""
+        return named_weights(arms, *self.coefficients(state))
 
     def drawn(self, state: GaussianState, decision: Decision) -> tuple[Any, Array, Array, Array]:
         """Where the drawn arm's belief is, its features φ (B, d), mean θ·φ (B,) and Σφ (B, d), flat over batch axes."""

@@ -8,9 +8,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, Odds
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.base import certain
 from oddsmith.policies.gaussian import GaussianState
 from oddsmith.policies.logistic import OverLogistic, sigmoid
+from oddsmith.policies.over_experts import certain
 
 __all__ = ["GLMUCB"]
 
@@ -33,8 +33,6 @@ class GLMUCB(OverLogistic):
     ridge: float = 1.0
     eta: float = 1.0
     schema: Schema | None = None
-
-    positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
         self.check_fields()

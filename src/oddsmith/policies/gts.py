@@ -12,9 +12,9 @@ from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper, checked_predictions
 from oddsmith.experts.stack import Stacked
-from oddsmith.losses import Loss, Scaled, log_loss, square_loss, total_log_loss
-from oddsmith.policies.base import ExpertState, OverExperts, check_advice, check_eligible
+from oddsmith.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
 from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_advice, check_eligible
 from oddsmith.policies.schedules import Schedule
 
 __all__ = ["GeneralizedThompsonSampling"]
@@ -23,7 +23,7 @@ _BLOCK = 1024  # events added up before they touch the weights: sums of many sma
 
 
 @dataclass(frozen=True, eq=False)
-class GeneralizedThompsonSampling(OverExperts):
+class GeneralizedThompsonSampling(MultiplicativeWeights):
     """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform gamma; re-weigh all by their loss.
 
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
@@ -52,9 +52,9 @@ class GeneralizedThompsonSampling(OverExperts):
     def __post_init__(self) -> None:
         self.checked()
         wraps = isinstance(self.experts, Wrapper | Stacked)
-        if type(self.experts).update is not Experts.update and not self.experts.moves and not wraps:
+        if type(self.experts).update is not Experts.update and not self.experts.learns and not wraps:
             kind = type(self.experts).__name__
-            raise InvalidInput(f"experts that learn must say moves = True; {kind} overrides update and does not")
+            raise InvalidInput(f"experts that learn must say learns = True; {kind} overrides update and does not")
         if not callable(self.loss):
             raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
         number("eta", self.eta, low=0, high=1e12, open_low=True)
@@ -75,8 +75,19 @@ class GeneralizedThompsonSampling(OverExperts):
 
     @property
     def orderless(self) -> bool:
-        """Whether the posterior does not depend on the order of rewards."""
-        return self.share == 0 and self.discount == 1 and not self.experts.moves
+        return self.share == 0 and self.discount == 1 and not self.experts.learns
+
+    @property
+    def mergeable(self) -> bool:
+        return self.orderless
+
+    @property
+    def explores(self) -> bool:
+        return bool(self.gamma_at(1) > 0)
+
+    @property
+    def prediction_range(self) -> tuple[float, float]:
+        return domain(self.loss)
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """Exact propensities, with the predictions (advice), the optimism bonus, the weights if an expert sleeps."""
@@ -107,7 +118,7 @@ class GeneralizedThompsonSampling(OverExperts):
         """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
         experts = state.experts
-        if self.experts.moves:
+        if self.experts.learns:
             experts = self.experts.update(experts, decision, reward)
             if experts is None:
                 raise InvalidInput("update of experts must return their state, even if changed in place; got None")
@@ -116,9 +127,8 @@ class GeneralizedThompsonSampling(OverExperts):
     def fold(self, state: ExpertState, decisions: Decision, rewards: Any) -> ExpertState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
         if not self.orderless:
-            for decision, reward in zip(decisions.rows(), rewards, strict=True):
-                state = self.update(state, decision, reward)
-            return state
+            folded: ExpertState = super().fold(state, decisions, rewards)
+            return folded
         log_weights = state.log_weights
         for start in range(0, len(rewards), _BLOCK):
             rows = slice(start, start + _BLOCK)

@@ -1,22 +1,20 @@
 """guarded: a policy whose experts may fail without failing a decision."""
 
 from collections.abc import Sequence
-from dataclasses import is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from oddsmith.decision import Policy
 from oddsmith.experts.guarded import Guarded
-from oddsmith.losses import domain, square_loss
+from oddsmith.policies.base import Policy
 
 __all__ = ["guarded"]
 
-_Any = TypeVar("_Any", bound=Policy)
+_Policy = TypeVar("_Policy", bound=Policy)
 
 
-def guarded(policy: _Any, timeout_ms: float | None = None, *, arms: Sequence[str] | None = None) -> _Any:
+def guarded(policy: _Policy, timeout_ms: float | None = None, *, arms: Sequence[str] | None = None) -> _Policy:
     """`policy` with its experts in `Guarded`, if it has experts that are not yet; states and fingerprint are the same.
 
-    Predictions must be what the policy's loss can score (`losses.domain`).
+    Predictions must be what the policy can score (`prediction_range`).
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -24,12 +22,7 @@ def guarded(policy: _Any, timeout_ms: float | None = None, *, arms: Sequence[str
     >>> policy.odds(policy.init(), None).propensities
     array([0.5, 0.5])
     """
-    part: dict[str, Any] = {}
-    if hasattr(policy, "policy"):
-        part = {"policy": guarded(policy.policy, timeout_ms, arms=arms)}
-    elif hasattr(policy, "experts") and not isinstance(policy.experts, Guarded):
-        part = {"experts": Guarded(policy.experts, timeout_ms, domain(getattr(policy, "loss", square_loss)), arms)}
-    if not part or not is_dataclass(policy):
+    bank = policy.bank
+    if bank is None or isinstance(bank, Guarded):
         return policy
-    made: _Any = replace(policy, **part)
-    return made
+    return policy.with_bank(Guarded(bank, timeout_ms, policy.prediction_range, arms))

@@ -11,25 +11,26 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Decision, Policy
+from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.answered import Answered
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.stack import stack
 from oddsmith.losses import LOSSES
-from oddsmith.policies.base import ExpertState
+from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.over_experts import ExpertState
 from oddsmith.policies.schedules import PowerSchedule
 
-__all__ = ["active", "added", "fitted", "judge", "judge_from", "retired", "weighed", "written"]
+__all__ = ["active", "added", "gts_inside", "judge", "judge_from_json", "judge_to_json", "pad_to_roster", "retired"]
 
 Changed: TypeAlias = tuple[Policy, ExpertState]
 _PLAIN = ("eta", "optimism", "share", "discount")
 
 
-def weighed(policy: Policy) -> GeneralizedThompsonSampling | None:
+def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
     """The policy of weighted votes, inside its bounds if it has any; None for other kinds."""
     inner = policy.policy if isinstance(policy, Bounded) else policy
     return inner if type(inner) is GeneralizedThompsonSampling else None
@@ -45,35 +46,36 @@ def judge(policy: Policy) -> Policy | None:
     >>> judge(gts).odds(gts.init(), Answer(votes, votes)).propensities
     array([0.5, 0.5])
     """
-    inner = weighed(policy)
+    inner = gts_inside(policy)
     if inner is None:
         return None
     return _around(policy, replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)))
 
 
-def written(policy: Policy) -> dict[str, Any] | None:
+def judge_to_json(policy: Policy) -> dict[str, Any] | None:
     """The judge as JSON; None where there is none, or it has a loss or schedule of one's own."""
-    inner = weighed(policy)
+    inner = gts_inside(policy)
     if inner is None:
         return None
     losses = [name for name, loss in LOSSES.items() if loss is inner.loss]
     gamma = inner.gamma
     if not losses or not isinstance(gamma, float | PowerSchedule):
         return None
-    said: dict[str, Any] = {name: getattr(inner, name) for name in _PLAIN}
-    said |= {"loss": losses[0], "prior": inner.prior.tolist(), "experts": list(inner.experts.names)}
+    plain = {"eta": inner.eta, "optimism": inner.optimism, "share": inner.share, "discount": inner.discount}
+    said: dict[str, Any] = plain | {"loss": losses[0], "prior": inner.prior.tolist()}
+    said["experts"] = list(inner.experts.names)
     said["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
     if isinstance(policy, Bounded):
         said |= {"floors": policy.floors.tolist(), "caps": policy.caps.tolist()}
     return said
 
 
-def judge_from(said: dict[str, Any]) -> Policy:
-    """The judge that `written` wrote.
+def judge_from_json(said: dict[str, Any]) -> Policy:
+    """The judge that `judge_to_json` wrote.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
-    >>> written(judge_from(written(gts))) == written(gts)
+    >>> judge_to_json(judge_from_json(judge_to_json(gts))) == judge_to_json(gts)
     True
     """
     try:
@@ -82,7 +84,7 @@ def judge_from(said: dict[str, Any]) -> Policy:
         settings |= {"prior": said["prior"], "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma}
         inner = GeneralizedThompsonSampling(Answered(said["experts"]), LOSSES[said["loss"]], **settings)
     except (KeyError, TypeError) as error:
-        raise InvalidInput(f"a judge must be what `written` wrote; got {said!r:.60}, {error!r:.60}") from error
+        raise InvalidInput(f"a judge must be what `judge_to_json` wrote; got {said!r:.60}, {error!r:.60}") from error
     return Bounded(inner, said["floors"], said["caps"]) if "floors" in said else inner
 
 
@@ -143,13 +145,13 @@ def active(policy: Policy) -> list[str]:
     return [name for name, share in zip(inner.experts.names, inner.prior, strict=True) if share > 0]
 
 
-def fitted(decision: Decision, log_weights: Array) -> Decision:
+def pad_to_roster(decision: Decision, log_weights: Array) -> Decision:
     """The decision as today's roster reads it: experts that joined after it are asleep in it.
 
     Sleepers are charged under the weights the decision was drawn with, or where it has none under today's.
 
     >>> early = Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.3]))
-    >>> fitted(early, np.zeros(2)).advice
+    >>> pad_to_roster(early, np.zeros(2)).advice
     array([0.3, nan])
     """
     advice, own = decision.advice, decision.log_weights
@@ -163,7 +165,7 @@ def fitted(decision: Decision, log_weights: Array) -> Decision:
 
 
 def _known(policy: Policy) -> GeneralizedThompsonSampling:
-    inner = weighed(policy)
+    inner = gts_inside(policy)
     if inner is None:
         raise InvalidInput(f"experts may come and go in a policy of weighted votes only; got {type(policy).__name__}")
     return inner

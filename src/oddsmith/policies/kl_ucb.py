@@ -7,8 +7,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.decision import Context, Odds
-from oddsmith.policies.base import certain
 from oddsmith.policies.counts import CountState, OverArms
+from oddsmith.policies.over_experts import certain
 
 __all__ = ["KLUCB", "kl_upper"]
 
@@ -28,8 +28,6 @@ class KLUCB(OverArms):
 
     n_arms: int
     c: float = 0.0
-
-    positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
         whole("n_arms", self.n_arms)

@@ -8,8 +8,8 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.base import certain
 from oddsmith.policies.gaussian import GaussianState, OverFeatures
+from oddsmith.policies.over_experts import certain
 
 __all__ = ["LinUCB"]
 
@@ -30,8 +30,6 @@ class LinUCB(OverFeatures):
     alpha: float = 1.0
     ridge: float = 1.0
     schema: Schema | None = None
-
-    positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
         self.check_fields()

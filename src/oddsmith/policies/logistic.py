@@ -49,6 +49,7 @@ class OverLogistic(OverFeatures):
     """The belief N(mean, covariance) after each reward: its mode, and the curvature added to the precision."""
 
     eta: float
+    orderless = False  # each reward is added to an approximation
     scale = "log-odds"
 
     def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:

@@ -1,5 +1,6 @@
 """ParticleThompsonSampling: GTS over a continuous class of experts, by particles that move."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
@@ -10,12 +11,13 @@ from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.base import check_eligible
+from oddsmith.policies.base import Policy
 from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation
 from oddsmith.policies.families import Family
-from oddsmith.policies.features import checked_dim, feature_names, read_features
+from oddsmith.policies.features import checked_dim, feature_names, named_weights, read_features
 from oddsmith.policies.langevin import Target, sweep
+from oddsmith.policies.over_experts import check_eligible
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 
@@ -43,7 +45,7 @@ class ParticleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParticleThompsonSampling:
+class ParticleThompsonSampling(Policy):
     """GTS whose experts are all θ of a class, with the prior N(0, I/ridge); M particles stand for their posterior.
 
         w_j ← w_j exp(-η ℓ(θ_j; φ_a, r));   when 1/Σ w² < M/2: resample, then move towards
@@ -89,14 +91,8 @@ class ParticleThompsonSampling:
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
 
     @property
-    def moves(self) -> bool:
-        """Updates allocate anew."""
-        return False
-
-    @property
-    def orderless(self) -> bool:
-        """The particles depend on the order of rewards."""
-        return False
+    def explores(self) -> bool:
+        return self.gamma > 0
 
     def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
         """Draws from the prior, with batch axes `shape`."""
@@ -149,6 +145,10 @@ class ParticleThompsonSampling:
         mean, covariance = self.moments(state)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
         return feature_names(self.dim, self.schema), mean[..., None, :], sd[..., None, :]
+
+    def named_posterior(self, state: ParticleState, arms: Sequence[str] | None) -> dict[str, Any]:
+        """Mean and standard deviation of each column's weight."""
+        return named_weights(arms, *self.coefficients(state))
 
     def moments(self, state: ParticleState) -> tuple[Array, Array]:
         """Mean (…, d) and covariance (…, d, d) of the weighted particles."""

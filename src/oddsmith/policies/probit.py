@@ -49,6 +49,7 @@ class ProbitThompsonSampling(OverPosterior):
     schema: Schema | None = None
 
     width, optimist = 1.0, False  # plain posterior sampling
+    orderless = False  # each reward is added to an approximation
     scale = "probit score"
 
     def __post_init__(self) -> None:

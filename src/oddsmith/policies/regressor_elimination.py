@@ -12,8 +12,8 @@ from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds
 from oddsmith.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
-from oddsmith.losses import Loss, square_loss
-from oddsmith.policies.base import check_eligible, drawn_advice, scored
+from oddsmith.losses import Loss, domain, square_loss
+from oddsmith.policies.over_experts import OverExperts, check_eligible, drawn_advice, scored
 from oddsmith.theory.rivals import BALANCE_SLACK
 
 __all__ = ["EliminationState", "RegressorElimination", "balanced"]
@@ -29,7 +29,7 @@ class EliminationState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RegressorElimination:
+class RegressorElimination(OverExperts):
     """Agarwal et al. 2012 (theory 5.5): contexts i.i.d., of which `contexts` are a sample (for tables: all of them).
 
     Expert i is drawn with probability P(i) such that every expert's arms are drawn often enough: E_x 1/Pr(π_i(x)|x)
@@ -52,12 +52,9 @@ class RegressorElimination:
     threshold: Literal["sharp", "original"] = "sharp"
     context_odds: Any = None
 
-    moves = False
-    positive_odds = False  # of arms that no survivor proposes
-
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
-        if self.experts.moves:
+        if self.experts.learns:
             raise InvalidInput("experts must be fixed, for their losses to be compared; got experts that learn")
         if not callable(self.loss):
             raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
@@ -69,9 +66,8 @@ class RegressorElimination:
         object.__setattr__(self, "context_odds", simplex("context_odds", odds, n=n, over="contexts"))
 
     @property
-    def arms(self) -> Any:
-        """The arms' names, where the experts know them."""
-        return self.experts.arms
+    def prediction_range(self) -> tuple[float, float]:
+        return domain(self.loss)
 
     @cached_property
     def proposals(self) -> Array:

@@ -7,9 +7,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import normal_best
 from oddsmith.decision import Context, Odds
-from oddsmith.policies.base import explored
 from oddsmith.policies.directions import check_directions, shared_best
 from oddsmith.policies.gaussian import GaussianState, OverFeatures, View
+from oddsmith.policies.over_experts import explored
 
 __all__ = ["OverPosterior"]
 
@@ -33,6 +33,10 @@ class OverPosterior(OverFeatures):
         gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
         check_directions(self.directions, self.seed)
+
+    @property
+    def explores(self) -> bool:
+        return bool(self.gamma)  # without it, odds underflow in the end
 
     def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         """The odds of being best in this context."""

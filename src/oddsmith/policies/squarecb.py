@@ -8,9 +8,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, Odds
 from oddsmith.experts.base import Experts
-from oddsmith.policies.base import ExpertState
 from oddsmith.policies.gaps import OverOracle
 from oddsmith.policies.oracles import Kind, rest_on_best, standing
+from oddsmith.policies.over_experts import ExpertState
 
 __all__ = ["SquareCB", "inverse_gap"]
 
@@ -34,6 +34,8 @@ class SquareCB(OverOracle):
     sharpness: float
     oracle: Kind = "vovk"
     prior: Any = None
+
+    explores = True
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
         said, best_guess, asleep = self.predictions(state, context, eligible)

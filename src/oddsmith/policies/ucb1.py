@@ -8,8 +8,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, whole
 from oddsmith.decision import Context, Odds
-from oddsmith.policies.base import certain
 from oddsmith.policies.counts import CountState, OverArms
+from oddsmith.policies.over_experts import certain
 
 __all__ = ["UCB1"]
 
@@ -26,8 +26,6 @@ class UCB1(OverArms):
     """
 
     n_arms: int
-
-    positive_odds = False  # of arms it is not sure of
 
     def __post_init__(self) -> None:
         whole("n_arms", self.n_arms)

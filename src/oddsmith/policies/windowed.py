@@ -1,19 +1,17 @@
 """Windowed: Generalized Thompson Sampling that remembers only the last rewards."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, whole
-from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.arrays import Array, Real, whole
+from oddsmith.decision import Decision, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
-from oddsmith.policies.base import ExpertState, check_advice
-from oddsmith.policies.explanation import Explanation
+from oddsmith.policies.base import PolicyWrapper
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.over_experts import ExpertState, check_advice
 
 __all__ = ["WindowState", "Windowed"]
 
@@ -41,7 +39,7 @@ class WindowState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed:
+class Windowed(PolicyWrapper):
     """`policy` with the posterior of the last `window` rewards alone, in the order they are learnt (theory 5.9).
 
         w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
@@ -73,27 +71,12 @@ class Windowed:
             )
         object.__setattr__(self, "window", int(self.window))
 
-    @property
-    def moves(self) -> bool:
-        return False
-
-    @property
-    def experts(self) -> Experts:
-        """The experts of the policy inside."""
-        return self.policy.experts
-
-    @property
-    def arms(self) -> Sequence[str] | None:
-        """The arms' names, where the experts know them."""
-        return self.policy.arms
+    def inner_state(self, state: WindowState) -> ExpertState:
+        return state.current
 
     def init(self, shape: tuple[int, ...] = ()) -> WindowState:
         """The prior and an empty window, with batch axes `shape`."""
-        return WindowState(np.zeros((*shape, self.window, len(self.experts.names))), self.policy.init(shape))
-
-    def odds(self, state: WindowState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        """The odds of GTS with the weights of the window."""
-        return self.policy.odds(state.current, context, eligible=eligible, step=step)
+        return WindowState(np.zeros((*shape, self.window, len(self.policy.experts.names))), self.policy.init(shape))
 
     def update(self, state: WindowState, decision: Decision, reward: Real) -> WindowState:
         """The newest reward takes the place of the oldest; all arrays are allocated anew."""
@@ -104,17 +87,7 @@ class Windowed:
         log_weights = weights.reweigh(self.policy.init().log_weights, factors.sum(axis=-2))
         return WindowState(factors, ExpertState(log_weights, state.learnt + 1, state.experts))
 
-    def posterior(self, state: WindowState) -> Array:
-        """The probability (…, N) that each expert is the one to follow, by the rewards in the window."""
-        return self.policy.posterior(state.current)
-
-    def explain(
-        self, state: WindowState, context: Context, *, eligible: Bools | None = None, step: Any = None
-    ) -> Explanation:
-        """Who votes for what, with which weight, and the part of gamma."""
-        return self.policy.explain(state.current, context, eligible=eligible, step=step)
-
 
 def _settings(policy: GeneralizedThompsonSampling) -> str:
-    learning = "experts that learn" if policy.experts.moves else "fixed experts"
+    learning = "experts that learn" if policy.experts.learns else "fixed experts"
     return f"{learning}, share={policy.share:g} and discount={policy.discount:g}"

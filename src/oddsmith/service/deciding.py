@@ -13,7 +13,6 @@ from oddsmith.contexts import check_json, single
 from oddsmith.decision import Context, Decision, Odds, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm
 from oddsmith.experts.guarded import Guarded
-from oddsmith.policies.base import complete
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, Decided, DecideEntry, ErrorAnswer, Results
@@ -212,7 +211,7 @@ def _incumbents(experiment: Experiment, message: DecideEntry, decision: Decision
     if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
         raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
     column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
-    bonus = complete(experiment.follower.now.policy, ours._replace(propensities=odds)).bonus
+    bonus = experiment.follower.now.policy.complete(ours._replace(propensities=odds)).bonus
     return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
 

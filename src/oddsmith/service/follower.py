@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from oddsmith.decision import Odds, Policy, State
+from oddsmith.decision import Odds, State
 from oddsmith.errors import StoreFailed
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Advice
+from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
-from oddsmith.policies.judge import weighed
+from oddsmith.policies.judge import gts_inside
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Store
 from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
@@ -71,7 +72,7 @@ class Follower:
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
-        self.torn = False  # a state that moves is being written, or was left half way
+        self.torn = False  # a state is being written in place, or was left half way
         self._folded = Folded(None, 0, policy)
         self.now = Now(None, 0, policy)
 
@@ -138,7 +139,7 @@ class Follower:
 
     async def save(self) -> None:
         """Keep a snapshot of the state as it is."""
-        async with self.learning:  # a state that moves is packed between two updates
+        async with self.learning:  # a state that is written in place is packed between two updates
             folded = self._folded
             if folded.position == self.snapshot or folded.state is None or self.torn:
                 return
@@ -156,7 +157,7 @@ class Follower:
 
     async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
         """The state at `head`. States in between are not published: a value may come from a later correction."""
-        if folded.policy.moves:
+        if folded.policy.in_place:
             async with self.learning:
                 self.torn = True  # and stays so where this is cancelled, for its thread goes on
                 try:
@@ -186,14 +187,14 @@ class Follower:
         policy, known = folded.policy, self.now
         if policy is known.policy and known.state is not None:
             self.now = known._replace(state=folded.state, position=folded.position)
-        elif (inner := weighed(policy)) is None:
-            self.now = Now(folded.state, folded.position, policy, in_place=policy.moves)
+        elif (inner := gts_inside(policy)) is None:
+            self.now = Now(folded.state, folded.position, policy, in_place=policy.in_place)
         else:
             bank, names = inner.experts, tuple(inner.experts.names)
             inline = isinstance(bank, Guarded) and bank.inline
             advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
             weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
-            facts = bank, names, advise, weigh, inline, policy.moves
+            facts = bank, names, advise, weigh, inline, policy.in_place
             self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them

@@ -125,7 +125,7 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.Posterior:
     """How likely each expert is the one to follow."""
     now = experiment.follower.now
     weights = experiment.weights()
-    learnt = getattr(now.state, "learnt", None)
+    learnt = now.state.learnt
     there = active(now.policy) if weights else []
     retired = [name for name in weights if name not in there]
     return m.Posterior(experiment.name, now.position, learnt, weights, retired)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith import kernels
-from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, InvalidInput, NotPortable
 from oddsmith.experts.base import Experts
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
+from oddsmith.policies.base import Policy
 from oddsmith.policies.guarding import guarded
-from oddsmith.policies.judge import written
+from oddsmith.policies.judge import judge_to_json
 from oddsmith.rewards import RewardScale
 from oddsmith.saving import read
 from oddsmith.service.settings import Settings, read_settings
@@ -102,7 +102,7 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
         "experiment": file.name,
         "seed": seed,
         "arms": list(file.arms),
-        "judge": written(policy),
+        "judge": judge_to_json(policy),
         "reward": [file.reward_scale.low, file.reward_scale.high],
         "window_s": settings.window,
         "default_reward": settings.default if settings.window is not None else None,

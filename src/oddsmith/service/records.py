@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.decision import Decision
 from oddsmith.exact_json import encode
-from oddsmith.policies.judge import weighed
+from oddsmith.policies.judge import gts_inside
 from oddsmith.service.experiment import EVERYTHING, Experiment
 from oddsmith.service.messages import DecisionRecord
 from oddsmith.storage.accounts import Account
@@ -73,7 +73,7 @@ def _experts(experiment: Experiment, decision: Decision, evidence: Evidence, mad
     votes: Any = evidence.votes
     opened = experiment.opened
     folded = restore(experiment.store, opened.policy, until=made.seen or 0, change=opened.change)
-    judged = weighed(folded.policy)
+    judged = gts_inside(folded.policy)
     names = () if judged is None else judged.experts.names  # votes are kept of policies that weigh them
     weights = awake_weights(folded.state.log_weights, votes)
     predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice

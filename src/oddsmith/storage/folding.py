@@ -8,10 +8,11 @@ restart advances a snapshot. Where a line rewrites what came before a state, an 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from oddsmith.decision import Decision, Policy, State, check_policy
+from oddsmith.decision import Decision, State
 from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
 from oddsmith.fingerprint import fingerprint
-from oddsmith.policies.judge import fitted, judge
+from oddsmith.policies.base import Policy, check_policy
+from oddsmith.policies.judge import gts_inside, judge, pad_to_roster
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
@@ -105,8 +106,8 @@ def advance(
 ) -> Folded:
     """The state up to `until` (the head) from one that `restore` or `advance` gave; `policy` is the store's first one.
 
-    A policy that moves writes into the state it is given. Where a correction rewrote what the state has learnt, the
-    state is left as it is and `restore` gives the new one.
+    A policy that learns in place writes into the state it is given. Where a correction rewrote what the state has
+    learnt, the state is left as it is and `restore` gives the new one.
     """
     end = _end(store, until)
     if end < folded.position:
@@ -196,13 +197,14 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                 raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
             policy, state = change(policy, state, item)
         elif decision is not None:
-            log_weights = getattr(state, "log_weights", None)
-            known = decision.numbered() if log_weights is None else fitted(decision.numbered(), log_weights)
+            known = decision.numbered()
+            if gts_inside(policy) is not None:
+                known = pad_to_roster(known, state.log_weights)
             try:
                 state = policy.update(state, known, item.value)
             except _REFUSED:  # raised before anything is written
                 refused.append(item.settled)
-                state = _weighed(policy, state, known, item.value) if policy.moves else state
+                state = _weighed(policy, state, known, item.value) if policy.in_place else state
     return Folded(state, until, policy, tuple(refused))
 
 

@@ -5,9 +5,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-from oddsmith.decision import Policy
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
+from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Rule
 
 __all__ = ["FORMAT", "Introduced", "check_format", "check_owner", "check_rule", "meta_of"]

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from oddsmith.decision import Policy, State
+from oddsmith.decision import State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
-from oddsmith.policies.judge import added, retired, weighed
+from oddsmith.policies.base import Policy
+from oddsmith.policies.judge import added, gts_inside, retired
 from oddsmith.storage.base import Line
 from oddsmith.storage.folding import Change
 
@@ -21,7 +22,7 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
         if line.value is None or not 0 < line.value < 1:
             raise InvalidInput(f"share of expert {line.id!r} must be between 0 and 1; got {line.value}")
         bank = None if bench is None else bench.get(line.id)
-        known = weighed(policy)
+        known = gts_inside(policy)
         if bench is not None and bank is None and known is not None and line.id not in known.experts.names:
             stay = "its table must stay in the policy file, with joins = true"
             raise InvalidInput(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")

@@ -1,14 +1,15 @@
-"""The World protocol: where contexts and mean rewards come from, so that regret is exact and never estimated."""
+"""World: where contexts and mean rewards come from, so that regret is exact and never estimated."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from oddsmith.arrays import Array, number
-from oddsmith.decision import Policy, State
+from oddsmith.decision import State
+from oddsmith.policies.base import Policy
 
-__all__ = ["Bernoulli", "Beta", "History", "Noise", "World", "seeded"]
+__all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
 
 
 class History(NamedTuple):
@@ -18,30 +19,27 @@ class History(NamedTuple):
     state: State
 
 
-class World(Protocol):
+class World:
     """Contexts for `runs` independent runs, and the true mean reward of every arm in them."""
 
-    @property
-    def n_arms(self) -> int:
-        """How many arms there are."""
-        ...
+    if TYPE_CHECKING:  # a property for the type checker; at run time, each world's own field
+
+        @property
+        def n_arms(self) -> int:
+            """How many arms there are."""
+            raise NotImplementedError
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
         """The contexts of this step, with a leading axis of `runs`."""
-        ...
+        raise NotImplementedError
 
     def means(self, step: int, context: Any) -> Array:
         """The mean reward of every arm (runs, K), in [0, 1]."""
-        ...
+        raise NotImplementedError
 
-
-def seeded(world: World, seed: int) -> World:
-    """The world with its own random choices (orders of rows, truths) belonging to this seed of a simulation.
-
-    A world that makes such choices has `for_seed`; the others are as they are.
-    """
-    own = getattr(world, "for_seed", None)
-    return world if own is None else own(seed)
+    def for_seed(self, seed: int) -> "World":
+        """This world with its own random choices (orders of rows, truths) belonging to this seed of a simulation."""
+        return self
 
 
 class Noise(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput
-from oddsmith.worlds.base import History, World, seeded
+from oddsmith.worlds.base import History, World
 
 __all__ = ["SwitchingWorld"]
 
@@ -53,7 +53,7 @@ class SwitchingWorld(World):
 
     def for_seed(self, seed: int) -> "SwitchingWorld":
         """The same worlds, each for this seed of a simulation."""
-        return SwitchingWorld([seeded(world, seed) for world in self.worlds], self.until)
+        return SwitchingWorld([world.for_seed(seed) for world in self.worlds], self.until)
 
     def _at(self, step: int) -> World:
         return self.worlds[sum(step > last for last in self.until)]

@@ -57,7 +57,7 @@ class LearningExperts(Experts):
     rows_per_arm: bool = False
     clip: tuple[float, float] = (0.01, 0.99)
 
-    moves = True
+    learns = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_names("arms", self.arms))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
+from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Table
 from oddsmith.worlds.base import Noise, World

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from oddsmith import theory
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds, Policy, State
+from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.experts.base import Experts
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.policies import recipes
+from oddsmith.policies.base import Policy, PolicyWrapper
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4p import EXP4P
@@ -37,22 +38,14 @@ __all__ = ["Hall", "WithFeatures", "everyone", "show"]
 
 
 @dataclass(frozen=True, eq=False)
-class WithFeatures:
+class WithFeatures(PolicyWrapper):
     """A policy on features, in a world whose contexts are numbers: context x means features[x]."""
 
-    policy: Any
+    policy: Policy
     table: Array
 
-    @property
-    def moves(self) -> bool:
-        return bool(self.policy.moves)
-
-    def init(self, shape: tuple[int, ...] = ()) -> State:
-        return self.policy.init(shape)
-
     def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
-        found: Odds = self.policy.odds(state, self.table[context], eligible=eligible, step=step)
-        return found
+        return self.policy.odds(state, self.table[context], eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision._replace(context=self.table[decision.context]), reward)

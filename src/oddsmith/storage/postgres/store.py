@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Any, TypeAlias
 
-from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of

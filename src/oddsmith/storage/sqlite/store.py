@@ -10,8 +10,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
-from oddsmith.decision import Policy
 from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
