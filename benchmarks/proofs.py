@@ -15,7 +15,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.audit import export, verify
-from oddsmith.experts.answered import Answer
+from oddsmith.experts.answered import RecordedAdvice
 from oddsmith.policies.judge import judge, judge_to_json
 from oddsmith.storage import DecisionMade, DefaultReward, Event, Reward, SQLiteStore, advance, open_reader, restore
 from oddsmith.weights import greedy
@@ -54,7 +54,7 @@ def _serve(place: Path, decisions: int, late: float) -> None:
     policy = _policy()
     arms, weigher, uniforms = [f"arm {i}" for i in range(ARMS)], judge(policy), od.Uniforms(SEED)
     rng = np.random.default_rng(1)
-    answers = [Answer(said, greedy(said)) for said in _table()]
+    answers = [RecordedAdvice(said, greedy(said)) for said in _table()]
     about: dict[str, Any] = {"experiment": "proofs", "seed": SEED, "arms": arms, "judge": judge_to_json(policy)}
     with SQLiteStore(place, policy, about=about) as store:
         folded = restore(store, policy)

@@ -20,6 +20,7 @@ __all__ = [
     "Decision",
     "Odds",
     "State",
+    "Step",
     "check_rewards",
     "draw",
     "pick",
@@ -29,6 +30,9 @@ Context: TypeAlias = Any
 """Whatever the experts accept: policies never look at it."""
 State: TypeAlias = Any
 """A NamedTuple tree of arrays and ints, made by `init`; a policy's has a field `learnt`, the number of rewards."""
+
+Step: TypeAlias = int | Ints | None
+"""The number of a decision, from 1 on; one for each row of a batch; None where it is not counted."""
 
 
 class Odds(NamedTuple):
@@ -163,7 +167,7 @@ def pick(propensities: Array, uniform: Real) -> Any:
     return int(arms) if arms.ndim == 0 else arms
 
 
-def draw(odds: Odds, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Any = None) -> Decision:
+def draw(odds: Odds, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Step = None) -> Decision:
     """The decision that `uniform` draws from `odds`: pure, and the only function that picks an arm."""
     arm = pick(odds.propensities, uniform)
     if isinstance(arm, int):
@@ -178,7 +182,7 @@ def draw(odds: Odds, context: Context, uniform: Real, *, eligible: Bools | None 
     return Decision(step, context, eligible, arm, propensities, advice, bonus, log_weights)
 
 
-def check_rewards(decision: Decision, reward: Any) -> Real:
+def check_rewards(decision: Decision, reward: object) -> Real:
     """A float for one decision, an array for decisions with batch axes; all in [0, 1]."""
     shape = decision.propensities.shape[:-1]
     if isinstance(reward, float | int) and not shape and 0 <= reward <= 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.decision import draw
-from oddsmith.experts.answered import Answer
+from oddsmith.experts.answered import RecordedAdvice
 from oddsmith.policies.judge import gts_inside, judge, judge_to_json
 from oddsmith.storage import (
     Activation,
@@ -99,7 +99,7 @@ class Served:
         if inner is None:
             odds = policy.odds(state, context, eligible=mask, step=self.steps)
         else:
-            answer = Answer(*inner.experts.advise(state.experts, context, mask))
+            answer = RecordedAdvice(*inner.experts.advise(state.experts, context, mask))
             weigher: Any = judge(policy)
             odds, votes = weigher.odds(state, answer, eligible=mask, step=self.steps), answer.ballots
         decision = draw(odds, context, od.Uniforms(SEED)(id), eligible=mask, step=self.steps)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oddsmith.experts.learners import Forest, Seen
+from oddsmith.experts.learners import Forest, LearnerInput
 from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, stumps
 
 
@@ -28,7 +28,7 @@ def walk(trees: Trees, root: int, row: Any) -> list[int]:
 def learnt(forest: Forest, x: Any, arms: Any, rewards: Any, state: Any = None, n_arms: int = 2) -> Any:
     state = forest.start((), n_arms, x.shape[1]) if state is None else state
     for row, arm, reward in zip(x, arms, rewards, strict=True):
-        state = forest.learn(state, Seen(row, row), np.array(arm), np.array(reward))
+        state = forest.learn(state, LearnerInput(row, row), np.array(arm), np.array(reward))
     return state
 
 
@@ -79,11 +79,11 @@ def test_a_world_of_steps_is_learnt_and_scales_do_not_matter() -> None:
     scaled = learnt(forest, x * [2.0**20, 2.0**-20, 1], arms, rewards)
     fresh, _, _ = rows(200, seed=2)
     fresh = fresh[np.abs(fresh[:, 0]) > 0.2]
-    mean = forest.believe(state, Seen(fresh, fresh)).mean
+    mean = forest.believe(state, LearnerInput(fresh, fresh)).mean
     np.testing.assert_array_equal(mean[:, 0] > mean[:, 1], fresh[:, 0] > 0)
     assert np.abs(mean - np.stack([fresh[:, 0] > 0, fresh[:, 0] <= 0], axis=1)).mean() < 0.12
     far = fresh * [2.0**20, 2.0**-20, 1]
-    np.testing.assert_allclose(forest.believe(scaled, Seen(far, far)).mean, mean)
+    np.testing.assert_allclose(forest.believe(scaled, LearnerInput(far, far)).mean, mean)
 
 
 def test_missing_numbers_go_left_and_constants_grow_nothing() -> None:
@@ -108,7 +108,7 @@ def test_the_window_keeps_the_last_rows_and_its_size() -> None:
     assert state.learnt == 1200
     kept = {tuple(row) for row in state.rows}
     assert kept == {tuple(row) for row in x[-100:]}
-    mean = forest.believe(state, Seen(np.array([2.0, 0, 0]), np.zeros(3))).mean
+    mean = forest.believe(state, LearnerInput(np.array([2.0, 0, 0]), np.zeros(3))).mean
     assert mean[0] > 0.7 > 0.3 > mean[1]
 
 
@@ -116,7 +116,7 @@ def test_refits_fall_on_fixed_counts_and_are_the_same_again() -> None:
     x, arms, rewards = rows(80)
     forest, due, state = Forest(2), [], Forest(2).start((), 2, 3)
     for row, arm, reward in zip(x, arms, rewards, strict=True):
-        state = forest.learn(state, Seen(row, row), np.array(arm), np.array(reward))
+        state = forest.learn(state, LearnerInput(row, row), np.array(arm), np.array(reward))
         if int(state.due) not in due:
             due.append(int(state.due))
     assert due == [24, 34, 48, 68, 96]
@@ -131,6 +131,6 @@ def test_doubt_falls_with_the_rows_of_an_arm() -> None:
     x, _, rewards = rows(40)
     forest = Forest(3)
     state = learnt(forest, x, np.zeros(40, int), rewards)
-    sd = forest.believe(state, Seen(x[0], x[0])).sd
+    sd = forest.believe(state, LearnerInput(x[0], x[0])).sd
     assert sd[1] == 0.5
     assert sd[0] < 0.5

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import oddsmith as od
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
 from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Products
-from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge, Seen
+from oddsmith.experts.learners import Forest, LearnerInput, LearningExperts, Logistic, Ridge
 from oddsmith.experts.schema import Schema
 
 ARMS = ("a", "b", "c")
@@ -52,7 +52,7 @@ def test_beliefs_are_ridge_regressions_on_the_features_as_they_were() -> None:
             precision = learner.ridge * np.eye(phi.shape[1]) + phi.T @ phi  # type: ignore[attr-defined]
             np.testing.assert_allclose(own.covariance[arm], np.linalg.inv(precision), atol=1e-9)
             np.testing.assert_allclose(own.weights[arm], np.linalg.solve(precision, phi.T @ target), atol=1e-9)
-            seen = Seen(x[0], standardised(x, 0))
+            seen = LearnerInput(x[0], standardised(x, 0))
             first = np.append(learner.features(seen.z), 1)  # type: ignore[attr-defined]
             sd = 0.5 * np.sqrt(first @ np.linalg.solve(precision, first))
             assert learner.believe(own, seen).sd[arm] == pytest.approx(sd)
@@ -63,7 +63,7 @@ def test_beliefs_are_ridge_regressions_on_the_features_as_they_were() -> None:
 def test_the_first_row_of_a_logistic_learner_is_its_exact_mode() -> None:
     """From the prior, the mode moves along φ only: against direct minimisation, with the curvature there."""
     learner, phi = Logistic(ridge=0.5), np.array([0.6, -0.8, 1.0])
-    state = learner.learn(learner.start((), 2, 2), Seen(phi[:2], phi[:2]), np.array(1), np.array(0.9))
+    state = learner.learn(learner.start((), 2, 2), LearnerInput(phi[:2], phi[:2]), np.array(1), np.array(0.9))
 
     def loss(theta: Any) -> float:
         value = theta @ phi
@@ -84,7 +84,7 @@ def test_logistic_learners_learn_a_logistic_world() -> None:
     state = learner.start((), 1, 2)
     for row in x:
         reward = float(rng.random() < 1 / (1 + np.exp(-(row @ theta + 0.5))))
-        state = learner.learn(state, Seen(row, row), np.array(0), np.array(reward))
+        state = learner.learn(state, LearnerInput(row, row), np.array(0), np.array(reward))
     np.testing.assert_allclose(state.weights[0], [*theta, 0.5], atol=4 * np.sqrt(state.covariance[0].max()))
     assert np.sqrt(state.covariance[0].max()) < 0.1
 

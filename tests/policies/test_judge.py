@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.experts.answered import Answer, Answered
+from oddsmith.experts.answered import Answered, RecordedAdvice
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.judge import (
     active,
@@ -46,7 +46,7 @@ def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: 
         eligible = None if step % 3 else np.array([True, False, True])
         inner = gts_inside(policy)
         assert inner is not None
-        answer = Answer(*inner.experts.advise(state.experts, context, eligible))
+        answer = RecordedAdvice(*inner.experts.advise(state.experts, context, eligible))
         odds = policy.odds(state, context, eligible=eligible, step=step)
         again = alone.odds(learnt, answer, eligible=eligible, step=step)
         assert again.propensities.tobytes() == odds.propensities.tobytes()
@@ -64,7 +64,7 @@ def test_learners_are_judged_by_what_they_said() -> None:
     rng = np.random.default_rng(3)
     for step in range(1, 60):
         context = rng.normal(size=3)
-        answer = Answer(*policy.experts.advise(state.experts, context, None))
+        answer = RecordedAdvice(*policy.experts.advise(state.experts, context, None))
         odds = policy.odds(state, context, step=step)
         assert np.allclose(alone.odds(learnt, answer, step=step).propensities, odds.propensities, atol=1e-15, rtol=0)
         decision = od.draw(odds, context, float(rng.random()), step=step)
@@ -181,6 +181,6 @@ def test_who_joined_after_a_decision_sleeps_in_it() -> None:
 
 
 def test_answers_are_given_back_as_they_are() -> None:
-    answer = Answer(np.array([[0.2, 0.9]]), np.array([[0.5, 0.5]]))
+    answer = RecordedAdvice(np.array([[0.2, 0.9]]), np.array([[0.5, 0.5]]))
     assert Answered(["a"]).advise((), answer) is answer
     assert Answered(["a"]).predict((), answer) is answer.predictions

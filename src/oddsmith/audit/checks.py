@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.audit.verdicts import Answer, Differs, Untested
 from oddsmith.decision import Decision, State, pick
-from oddsmith.experts.answered import Answer as Asked
+from oddsmith.experts.answered import RecordedAdvice as Asked
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Evidence
 from oddsmith.uniforms import Uniforms

@@ -8,10 +8,10 @@ from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, State
 from oddsmith.experts.base import Experts, check_names
 
-__all__ = ["Answer", "Answered"]
+__all__ = ["Answered", "RecordedAdvice"]
 
 
-class Answer(NamedTuple):
+class RecordedAdvice(NamedTuple):
     """What a bank said: predictions and ballots, both (…, N, K)."""
 
     predictions: Array
@@ -20,10 +20,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Answered(Experts):
-    """The names of a bank whose `Answer` arrives as the context: to ask in one place and weigh in another.
+    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask in one place and weigh in another.
 
     >>> import numpy as np
-    >>> answer = Answer(np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]]))  # votes need not be greedy
+    >>> answer = RecordedAdvice(np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]]))  # votes need not be greedy
     >>> Answered(["odd"]).advise((), answer)[1]
     array([[1., 0.]])
     """
@@ -35,9 +35,9 @@ class Answered(Experts):
         object.__setattr__(self, "names", check_names("names", self.names))
 
     def predict(self, state: State, context: Context) -> Array:
-        answer: Answer = context
+        answer: RecordedAdvice = context
         return answer.predictions
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        answer: Answer = context
+        answer: RecordedAdvice = context
         return answer

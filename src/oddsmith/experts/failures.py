@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Failure", "Record"]
+__all__ = ["CallFailure", "Record"]
 
 
-class Failure(NamedTuple):
+class CallFailure(NamedTuple):
     """How a call failed, and why in one line; `refusal` where the context is what it would not take."""
 
     kind: str
@@ -23,7 +23,7 @@ class Record:
     """How often each expert failed, by kind, and why the last time; safe from several threads.
 
     >>> record = Record()
-    >>> record.add(["net"], Failure("late", "was not done after 50 ms"))
+    >>> record.add(["net"], CallFailure("late", "was not done after 50 ms"))
     >>> Record.failures([record]), Record.reasons([record])
     ({'net': {'late': 1}}, {'net': 'was not done after 50 ms'})
     """
@@ -33,7 +33,7 @@ class Record:
         self._counts: dict[str, Counter[str]] = {}
         self._last: dict[str, tuple[float, str]] = {}
 
-    def add(self, names: Iterable[str], failure: Failure) -> None:
+    def add(self, names: Iterable[str], failure: CallFailure) -> None:
         """Count one failure for each of the experts."""
         now = time.monotonic()
         with self._lock:

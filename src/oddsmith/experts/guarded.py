@@ -16,17 +16,17 @@ from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Wrapper, check_bank, check_names
-from oddsmith.experts.failures import Failure, Record
-from oddsmith.experts.outcomes import Advice, Leaf, Outcome, Pace, ask, common_shape, leaves
+from oddsmith.experts.failures import CallFailure, Record
+from oddsmith.experts.outcomes import Advice, CallResult, Leaf, Pace, ask, common_shape, leaves
 from oddsmith.experts.workers import Workers
 
 __all__ = ["Guarded"]
 
 _STUCK = 4  # late calls of one expert that may still be running before it is no longer asked
-_RETIRED = Failure("retired", "")
+_RETIRED = CallFailure("retired", "")
 _PATIENCE = 10  # late calls in a row after which an expert rests
 _ROUND = 128  # resting experts are asked in every 128th call, all in the same one: less than 1 % of calls are slow
-_Ended: TypeAlias = SimpleQueue[tuple[int, Outcome]]
+_Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
 
 @dataclass(eq=False)
@@ -140,21 +140,21 @@ class Guarded(Wrapper):
             return plain
         outcomes = self._ask_all(state, context, eligible)
         asked = [outcome for _, outcome in outcomes if outcome is not _RETIRED]
-        refusals = [one.refusal for one in asked if isinstance(one, Failure) and one.refusal is not None]
+        refusals = [one.refusal for one in asked if isinstance(one, CallFailure) and one.refusal is not None]
         if refusals and len(refusals) == len(asked):
             raise refusals[0]
         return self._advice(outcomes, context, eligible)
 
-    def _advice(self, outcomes: list[tuple[Leaf, Outcome]], context: Context, eligible: Bools | None) -> Advice:
+    def _advice(self, outcomes: list[tuple[Leaf, CallResult]], context: Context, eligible: Bools | None) -> Advice:
         """The outcomes as one array each; failures are counted, and sleep."""
         n_arms = len(self.arms) if self.arms is not None else eligible.shape[-1] if eligible is not None else None
         lead, n_arms = common_shape(outcomes, context, n_arms)
         parts: list[Advice] = []
         for leaf, outcome in outcomes:
             shape = (*lead, len(leaf.bank.names), n_arms)
-            if not isinstance(outcome, Failure) and (outcome[0].shape != shape or outcome[1].shape != shape):
-                outcome = Failure("shape", f"gave shape {outcome[0].shape} instead of {shape}")
-            if isinstance(outcome, Failure):
+            if not isinstance(outcome, CallFailure) and (outcome[0].shape != shape or outcome[1].shape != shape):
+                outcome = CallFailure("shape", f"gave shape {outcome[0].shape} instead of {shape}")
+            if isinstance(outcome, CallFailure):
                 if outcome is not _RETIRED:
                     self.record.add(leaf.bank.names, outcome)
                 outcome = (np.full(shape, np.nan), np.zeros(shape))
@@ -183,19 +183,19 @@ class Guarded(Wrapper):
         low, high = np.fmin.reduce(predictions, axis=None), np.fmax.reduce(predictions, axis=None)
         return (predictions, ballots) if self.within[0] <= low <= high <= self.within[1] else None
 
-    def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, Outcome]]:
+    def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, CallResult]]:
         """What each leaf says, or how it failed; side by side and within `timeout_ms`, if there is one."""
         began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, CallResult] = {}
         put = partial(ask, state=state, context=context, eligible=eligible)
         asked = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
         timed = {i: leaf for i, leaf in asked.items() if self.timeout_ms is not None and not leaf.inline}
         everyone = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
             if leaf.pace.late >= _PATIENCE and not everyone:
-                outcomes[i] = Failure("resting", f"was late {_PATIENCE} times in a row")
+                outcomes[i] = CallFailure("resting", f"was late {_PATIENCE} times in a row")
             elif leaf.pace.stuck >= _STUCK:
-                outcomes[i] = Failure("late", f"{_STUCK} earlier calls are still running")
+                outcomes[i] = CallFailure("late", f"{_STUCK} earlier calls are still running")
                 with self._lock:
                     leaf.pace.late += 1
             else:
@@ -214,10 +214,10 @@ class Guarded(Wrapper):
             outcomes[i] = self._given_up(self._leaves[i], call)
         return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
 
-    def _in_thread(self, i: int, call: _Call, put: Callable[[Leaf], Outcome], ended: _Ended) -> None:
+    def _in_thread(self, i: int, call: _Call, put: Callable[[Leaf], CallResult], ended: _Ended) -> None:
         leaf = self._leaves[i]
         outcome = put(leaf)
-        kind = outcome.kind if isinstance(outcome, Failure) else ""
+        kind = outcome.kind if isinstance(outcome, CallFailure) else ""
         with self._lock:
             call.ended = True
             if call.given_up:
@@ -226,12 +226,12 @@ class Guarded(Wrapper):
                 leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
         ended.put((i, outcome))  # which nobody reads any more if the call was given up
 
-    def _given_up(self, leaf: Leaf, call: _Call) -> Failure:
+    def _given_up(self, leaf: Leaf, call: _Call) -> CallFailure:
         with self._lock:
             call.given_up = True
             leaf.pace.stuck += not call.ended
             leaf.pace.late += 1
-        return Failure("late", f"was not done after {self.timeout_ms:g} ms")
+        return CallFailure("late", f"was not done after {self.timeout_ms:g} ms")
 
     def _valued(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
         """The advice, with experts asleep that gave what cannot be scored or drawn from."""
@@ -246,6 +246,6 @@ class Guarded(Wrapper):
             failed = wrong.any(axis=tuple(range(wrong.ndim - 1)))
             names = [name for name, one in zip(self.names, failed, strict=True) if one]
             reason = f"gave predictions outside [{low:g}, {high:g}], or votes that are no odds of eligible arms"
-            self.record.add(names, Failure("values", reason))
+            self.record.add(names, CallFailure("values", reason))
             predictions[..., failed, :], ballots[..., failed, :] = np.nan, 0.0
         return predictions, ballots

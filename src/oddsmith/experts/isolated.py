@@ -21,7 +21,7 @@ from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.exact_json import encode
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.failures import Failure, Record
+from oddsmith.experts.failures import CallFailure, Record
 from oddsmith.experts.frames import receive, send
 from oddsmith.experts.schema import Schema
 
@@ -97,7 +97,7 @@ class Isolated(Experts):
         if "kind" in answer:
             raise ExpertFailed(f"{answer['reason']}", kind=answer["kind"])
         for name, kind, reason in answer["failed"]:
-            self.record.add([name], Failure(kind, reason))
+            self.record.add([name], CallFailure(kind, reason))
         predictions, ballots = arrays
         return predictions, ballots
 

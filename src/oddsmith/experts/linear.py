@@ -16,7 +16,7 @@ from oddsmith.experts.covers import Cover
 
 __all__ = ["LinearExperts"]
 
-Link = Literal["logistic", "identity", "probit"]
+LinkName = Literal["logistic", "identity", "probit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class LinearExperts(Experts):
     """
 
     weights: Any
-    link: Link = "logistic"
+    link: LinkName = "logistic"
     names: Sequence[str] = ()
     arms: Sequence[str] | None = None
     _columns: Array = field(init=False, repr=False)

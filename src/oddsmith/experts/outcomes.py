@@ -13,15 +13,15 @@ from oddsmith.contexts import has_names, is_batch, length
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts, as_predictions
-from oddsmith.experts.failures import Failure
+from oddsmith.experts.failures import CallFailure
 from oddsmith.experts.stack import Stacked
 
-__all__ = ["Advice", "Leaf", "Outcome", "Pace", "ask", "common_shape", "leaves"]
+__all__ = ["Advice", "CallResult", "Leaf", "Pace", "ask", "common_shape", "leaves"]
 
 
 Advice: TypeAlias = tuple[Array, Array]
 """Predictions and ballots, both (…, N, K)."""
-Outcome: TypeAlias = Advice | Failure
+CallResult: TypeAlias = Advice | CallFailure
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
     return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
 
 
-def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> Outcome:
+def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> CallResult:
     """What a leaf says as two arrays of numbers, or how it failed."""
     for step in leaf.path:
         state = state[step]
@@ -72,13 +72,13 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # somebody wants to stop the program
         if isinstance(error, ExpertFailed):
-            return Failure(error.kind, _line(error))
+            return CallFailure(error.kind, _line(error))
         refusal = error if isinstance(error, InvalidInput) else None
-        return Failure("raised", f"{type(error).__name__}: {_line(error)}", refusal)
+        return CallFailure("raised", f"{type(error).__name__}: {_line(error)}", refusal)
 
 
 def common_shape(
-    outcomes: list[tuple[Leaf, Outcome]], context: Context, n_arms: int | None
+    outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
 ) -> tuple[tuple[int, ...], int]:
     """The batch axes and number of arms that most answers agree on, among those that fit the context.
 
@@ -86,7 +86,7 @@ def common_shape(
     """
     said: Counter[tuple[tuple[int, ...], int]] = Counter()
     for leaf, outcome in outcomes:
-        if not isinstance(outcome, Failure):
+        if not isinstance(outcome, CallFailure):
             shape = outcome[0].shape
             said[shape[:-2], shape[-1]] += len(outcomes) if leaf.bank.own else 1
     leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too

@@ -10,14 +10,14 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
 
-__all__ = ["Fit", "Refits", "Table", "settings", "unfitted"]
+__all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
-Table: TypeAlias = tuple[Array, Array]
+TrainingRows: TypeAlias = tuple[Array, Array]
 """What a model is fitted to: rows (n, m) and rewards (n)."""
 _KEPT = 4  # fits of a model that are kept: the current ones of as many agents that share a policy
 
 
-class Fit(NamedTuple):
+class FittedModel(NamedTuple):
     """A fitted model, and what stands for a missing number in each column; or why there is none."""
 
     name: str
@@ -47,13 +47,13 @@ class Refits:
 
     def __init__(self, name: str, model: Any) -> None:
         self.name, self.model = name, model
-        self._kept: dict[bytes, Fit] = {}
+        self._kept: dict[bytes, FittedModel] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
         return Refits, (self.name, self.model)  # in another process, fits are made again
 
-    def at(self, digest: bytes, table: Callable[[], Table]) -> Fit:
+    def at(self, digest: bytes, table: Callable[[], TrainingRows]) -> FittedModel:
         """The fit to the rows of this digest, made from `table` if it is not kept."""
         with self._lock:
             fit = self._kept.pop(digest, None) or self._fit(*table())
@@ -62,14 +62,14 @@ class Refits:
                 del self._kept[next(iter(self._kept))]
             return fit
 
-    def _fit(self, x: Array, rewards: Array) -> Fit:
+    def _fit(self, x: Array, rewards: Array) -> FittedModel:
         missing = np.zeros(x.shape[1])
         try:
             model, missing = _copied(self.model), _stand_ins(self.model, x)
             model.fit(_complete(x, missing), rewards.copy())
         except Exception as error:  # whatever user code raises
-            return Fit(self.name, None, missing, f"model {self.name!r} raised in fit: {_named(error)}")
-        return Fit(self.name, model, missing)
+            return FittedModel(self.name, None, missing, f"model {self.name!r} raised in fit: {_named(error)}")
+        return FittedModel(self.name, model, missing)
 
 
 def unfitted(name: str, model: Any, seed: int) -> Any:

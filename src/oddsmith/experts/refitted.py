@@ -18,7 +18,7 @@ from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.refits import Refits, Table, settings, unfitted
+from oddsmith.experts.refits import Refits, TrainingRows, settings, unfitted
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
 from oddsmith.experts.schema import Form, Schema, as_numbers
 from oddsmith.weights import greedy
@@ -173,7 +173,7 @@ class RefittedExperts(Experts):
             rewards=longer(state.rewards, room),
         )
 
-    def _table(self, state: RefittedState) -> Table:
+    def _table(self, state: RefittedState) -> TrainingRows:
         """What models were fitted to at the last refit: rows with their arms, and rewards, oldest first."""
         at = latest(state.fitted, min(state.fitted, self.window), len(state.rows))
         return self._with_arms(state.rows[at], state.arms[at]), state.rewards[at]

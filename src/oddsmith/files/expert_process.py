@@ -15,7 +15,7 @@ import numpy as np
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.exact_json import decode
-from oddsmith.experts.failures import Failure
+from oddsmith.experts.failures import CallFailure
 from oddsmith.experts.frames import LARGEST, receive, send
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Leaf, ask
@@ -86,10 +86,10 @@ def _answer(bank: Guarded, page: dict[str, Any]) -> tuple[dict[str, Any], list[A
     eligible = None if page["eligible"] is None else np.array(page["eligible"], dtype=np.bool_)
     before = bank.failures()
     outcome = ask(Leaf(bank, ()), state=bank.init(), context=decode(page["context"]), eligible=eligible)
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, CallFailure):
         return outcome._asdict(), []
     if 16 * outcome[0].size > LARGEST // 2:
-        return Failure("shape", f"gave shape {outcome[0].shape}, which is too large")._asdict(), []
+        return CallFailure("shape", f"gave shape {outcome[0].shape}, which is too large")._asdict(), []
     reasons, now = bank.reasons(), bank.failures()
     counted = [(name, kind, n) for name, counts in now.items() for kind, n in counts.items()]
     failed = [(name, kind, reasons[name]) for name, kind, n in counted if n != before.get(name, {}).get(kind)]

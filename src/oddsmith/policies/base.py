@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
+from oddsmith.decision import Context, Decision, Odds, State, Step, check_rewards, draw
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.experts.base import Experts
 from oddsmith.losses import domain, square_loss
@@ -84,12 +84,12 @@ class Policy:
         """The state before any reward, with batch axes `shape`."""
         raise NotImplementedError
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The distribution over arms: deterministic."""
         raise NotImplementedError
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         """The odds from predictions and ballots (…, N, K) at hand, without asking experts."""
         self._lacks("weigh", "odds(state, context) asks for what it needs")
@@ -98,7 +98,7 @@ class Policy:
         """The state after one reward (per batch row)."""
         raise NotImplementedError
 
-    def fold(self, state: State, decisions: Decision, rewards: Any) -> State:
+    def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
         """The state after rewards along a leading axis: one `update` after the other, unless there is a faster way."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
             state = self.update(state, decision, float(reward) if reward.ndim == 0 else reward)
@@ -128,7 +128,7 @@ class Policy:
         self._lacks("posterior", "explain(context) says what it knows of each arm")
 
     def explain(
-        self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context."""
         self._lacks("explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
@@ -192,18 +192,18 @@ class PolicyWrapper(Policy):
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return self.policy.init(shape)
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         return self.policy.odds(self.inner_state(state), context, eligible=eligible, step=step)
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision, reward)
 
-    def fold(self, state: State, decisions: Decision, rewards: Any) -> State:
+    def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
         fold = self.policy.fold if self._learns_as_inside else super().fold
         return fold(state, decisions, rewards)
 
@@ -225,7 +225,7 @@ class PolicyWrapper(Policy):
         return self.policy.named_posterior(self.inner_state(state), arms)
 
     def explain(
-        self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Explanation | ArmExplanation:
         """The explanation of the policy inside, with the odds of this one."""
         explanation = self.policy.explain(self.inner_state(state), context, eligible=eligible, step=step)
@@ -249,7 +249,7 @@ def check_policy(policy: object) -> None:
 
 
 def decide(
-    policy: Policy, state: State, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Any = None
+    policy: Policy, state: State, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Step = None
 ) -> Decision:
     """`odds`, then `draw`."""
     odds = policy.odds(state, context, eligible=eligible, step=step)
@@ -270,4 +270,4 @@ def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision],
     if decisions.propensities.ndim < 2:
         raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
     known = decisions.numbered()
-    return policy.fold(state, known, check_rewards(known, rewards))
+    return policy.fold(state, known, np.asarray(check_rewards(known, rewards)))

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.best_arm import beta_best
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.policies.counts import CountState, OverArms, arm_names
 from oddsmith.policies.over_experts import explored
 
@@ -42,7 +41,7 @@ class BetaThompsonSampling(OverArms):
     def explores(self) -> bool:
         return self.gamma > 0  # without it, odds underflow in the end
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         self.check(eligible)
         best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, eligible)
         return Odds(explored(best, self.gamma, eligible))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oddsmith.arrays import Array, Bools, finite
-from oddsmith.decision import Context, Odds, State
+from oddsmith.decision import Context, Odds, State, Step
 from oddsmith.errors import Infeasible, InvalidInput
 from oddsmith.policies.base import Policy, PolicyWrapper, check_policy
 from oddsmith.policies.projection import project
@@ -48,12 +48,12 @@ class Bounded(PolicyWrapper):
     def explores(self) -> bool:
         return bool(self.floors.min() > 0 or (self.policy.explores and self.caps.min() > 0))
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The policy's odds, projected; its bonus is that of the projected odds, advice and weights are its own."""
         return self._bound(self.policy.odds(state, context, eligible=eligible, step=step), eligible)
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         """The odds from advice at hand, projected."""
         return self._bound(self.policy.weigh(state, advice, eligible=eligible, step=step), eligible)

@@ -1,12 +1,12 @@
 """Policies without contexts: what they count, and how they take a decision apart."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision
+from oddsmith.decision import Context, Decision, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
@@ -75,7 +75,7 @@ class OverArms(Policy):
             return state.sums / state.pulls, None
 
     def explain(
-        self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> ArmExplanation:
         """What is known of every arm, whatever the context, and its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities

@@ -1,7 +1,6 @@
 """The probability of being best under one shared belief: fixed quasi-random directions stand for all draws."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def directions(dim: int, n: int, seed: int) -> Array:
     return normal
 
 
-def check_directions(n: Any, seed: Any) -> None:
+def check_directions(n: object, seed: object) -> None:
     """Refuses a number of directions that is not a power of two, and what is no seed."""
     whole("seed", seed, low=0)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2 or n & (n - 1):

@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Ints, Real, number
-from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.decision import Context, Decision, Odds, State, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.policies.over_experts import OverExperts, check_eligible, column, drawn_advice
@@ -64,7 +64,7 @@ class EpochGreedy(OverExperts):
         starts = _starts(self.scale, n_arms, len(self.experts.names), 1 << int(steps.max()).bit_length())
         return starts[np.searchsorted(starts, steps)] == steps
 
-    def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Uniform on exploring steps, else the ballots of the experts that lead; a sleeper's ballot is NaN."""
         if eligible is not None:
             check_eligible(eligible)

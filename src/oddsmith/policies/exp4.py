@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.experts.base import Experts
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
 
@@ -46,7 +46,7 @@ class EXP4(MultiplicativeWeights):
     def explores(self) -> bool:
         return self.gamma > 0
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The weighted ballots, which are what is scored later; a sleeper's ballot is NaN."""
         if eligible is not None:
             check_eligible(eligible)

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, number, whole
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
@@ -52,7 +52,7 @@ class EXP4P(MultiplicativeWeights):
         """The probability that every eligible arm keeps; one expert alone needs none."""
         return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Weighted ballots over a floor, and each expert's Σ_b ξ(b)/Pr(b) as bonus."""
         if eligible is not None:
             check_eligible(eligible)

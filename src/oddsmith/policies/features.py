@@ -1,19 +1,19 @@
 """The features of linear policies: arrays as they are, everything that has names through a schema."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.contexts import numbers
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
 
 __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
 
-def checked_dim(dim: Any, schema: Any) -> int:
+def checked_dim(dim: object, schema: object) -> int:
     """How many features there are: `dim`, or what the schema says, its numbers and a 1.
 
     >>> checked_dim(3, None), checked_dim(0, Schema(numbers=("age",)))
@@ -30,7 +30,7 @@ def checked_dim(dim: Any, schema: Any) -> int:
     return schema.width + 1
 
 
-def read_features(context: Any, schema: Schema | None) -> Array:
+def read_features(context: Context, schema: Schema | None) -> Array:
     """The context as float64 (…, dim). Through a schema a missing number is 0, and a 1 comes last.
 
     >>> read_features({"age": None}, Schema(numbers=("age",)))

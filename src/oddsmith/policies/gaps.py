@@ -8,7 +8,7 @@ from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.base import Experts, checked_predictions
 from oddsmith.losses import Loss, domain
-from oddsmith.policies.oracles import ORACLES, Kind, check_oracle, predicted
+from oddsmith.policies.oracles import ORACLES, OracleName, check_oracle, predicted
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
 
 __all__ = ["OverOracle"]
@@ -19,7 +19,7 @@ class OverOracle(MultiplicativeWeights):
 
     experts: Experts
     sharpness: float
-    oracle: Kind
+    oracle: OracleName
     prior: Any
 
     def __post_init__(self) -> None:

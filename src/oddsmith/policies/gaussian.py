@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
-from oddsmith.decision import Context, Decision
+from oddsmith.decision import Context, Decision, State, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import Policy
@@ -115,12 +115,12 @@ class OverFeatures(Policy):
             raise InvalidInput(f"context must be finite numbers up to {_LARGE:g}; got others in column {place}: {then}")
         return features
 
-    def bounds(self, state: Any, context: Context, eligible: Bools | None = None) -> Array | None:
+    def bounds(self, state: State, context: Context, eligible: Bools | None = None) -> Array | None:
         """The upper confidence bounds (…, K) of optimistic policies."""
         return None
 
     def explain(
-        self, state: Any, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> ArmExplanation:
         """Mean and standard deviation of every arm's θ·φ in this context, and its odds."""
         view = self.view(state, context, eligible)
@@ -128,12 +128,12 @@ class OverFeatures(Policy):
         upper, arms = self.bounds(state, context, eligible), numbered_arms(odds.shape[-1])
         return ArmExplanation(arms, self.scale, view.means, np.sqrt(view.variances), upper, odds)
 
-    def coefficients(self, state: Any) -> tuple[tuple[str, ...], Array, Array]:
+    def coefficients(self, state: State) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
         variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
         return feature_names(self.dim, self.schema), state.mean, np.sqrt(np.maximum(variances, 0.0))
 
-    def named_posterior(self, state: Any, arms: Sequence[str] | None) -> dict[str, dict[str, tuple[float, float]]]:
+    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, dict[str, tuple[float, float]]]:
         """Mean and standard deviation of each column's weight, by arm."""
         return named_weights(arms, *self.coefficients(state))
 

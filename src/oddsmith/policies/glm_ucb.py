@@ -1,12 +1,11 @@
 """GLM-UCB with a logistic link (Filippi, Cappé, Garivier and Szepesvári 2010)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.gaussian import GaussianState
 from oddsmith.policies.logistic import OverLogistic, sigmoid
@@ -39,7 +38,7 @@ class GLMUCB(OverLogistic):
         number("alpha", self.alpha, low=0, high=np.inf)
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
 
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         return Odds(certain(self.bounds(state, context, eligible), eligible))
 
     def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith import kernels, weights
-from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.arrays import Array, Bools, Ints, Real, number
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper, checked_predictions
 from oddsmith.experts.stack import Stacked
@@ -89,7 +89,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def prediction_range(self) -> tuple[float, float]:
         return domain(self.loss)
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Exact propensities, with the predictions (advice), the optimism bonus, the weights if an expert sleeps."""
         if eligible is not None:
             check_eligible(eligible)
@@ -104,7 +104,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
 
     def weigh(
-        self, state: ExpertState, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Any = None
+        self, state: ExpertState, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         """The odds from the experts' predictions and ballots: their votes by weight, mixed with gamma."""
         predictions, ballots = advice
@@ -124,7 +124,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
                 raise InvalidInput("update of experts must return their state, even if changed in place; got None")
         return ExpertState(log_weights, state.learnt + 1, experts)
 
-    def fold(self, state: ExpertState, decisions: Decision, rewards: Any) -> ExpertState:
+    def fold(self, state: ExpertState, decisions: Decision, rewards: Array) -> ExpertState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
         if not self.orderless:
             folded: ExpertState = super().fold(state, decisions, rewards)
@@ -170,7 +170,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return ExpertState(log_weights, sum(state.learnt for state in states), states[0].experts)
 
     def explain(
-        self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Explanation:
         """Who votes for what, with which weight, and the part of gamma."""
         if eligible is not None:
@@ -184,10 +184,10 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         names, arms = self.experts.names, self.arms or tuple(str(a) for a in range(n_arms))
         return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
-    def _gamma(self, state: ExpertState, step: Any) -> Real:
+    def _gamma(self, state: ExpertState, step: Step) -> Real:
         return self.gamma_at(state.learnt + 1 if step is None else step)
 
-    def gamma_at(self, step: Any) -> Real:
+    def gamma_at(self, step: int | Ints) -> Real:
         """The exploration at this step (or steps)."""
         if isinstance(self.gamma, float):
             return self.gamma

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.decision import Decision
+from oddsmith.decision import Decision, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.answered import Answered
 from oddsmith.experts.base import Experts
@@ -39,11 +39,11 @@ def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
 def judge(policy: Policy) -> Policy | None:
     """The policy over experts that have answered already; None for policies that do not weigh votes.
 
-    >>> from oddsmith.experts.answered import Answer
+    >>> from oddsmith.experts.answered import RecordedAdvice
     >>> from oddsmith.experts.given import GivenExperts
     >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
     >>> votes = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> judge(gts).odds(gts.init(), Answer(votes, votes)).propensities
+    >>> judge(gts).odds(gts.init(), RecordedAdvice(votes, votes)).propensities
     array([0.5, 0.5])
     """
     inner = gts_inside(policy)
@@ -182,7 +182,7 @@ def _resting(experts: Experts, name: str, rests: bool) -> Experts:
     return experts.with_roster(experts.experts, experts.retired | {name} if rests else experts.retired - {name})
 
 
-def _joined(experts: Experts, state: Any, name: str, bank: Experts | None) -> tuple[Experts, Any]:
+def _joined(experts: Experts, state: State, name: str, bank: Experts | None) -> tuple[Experts, State]:
     """The bank with one more expert at its end, and its state."""
     if isinstance(experts, Guarded):
         inner, own = _joined(experts.experts, state, name, bank)

@@ -1,12 +1,11 @@
 """KL-UCB: confidence bounds from the Kullback-Leibler divergence, with Lai and Robbins' rate for coins."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.policies.counts import CountState, OverArms
 from oddsmith.policies.over_experts import certain
 
@@ -33,7 +32,7 @@ class KLUCB(OverArms):
         whole("n_arms", self.n_arms)
         number("c", self.c, low=0, high=np.inf)
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         self.check(eligible)
         return Odds(certain(self.bounds(state), eligible))
 

@@ -1,12 +1,11 @@
 """LinUCB: ridge regression and an upper confidence bound, for each arm or shared (Li, Chu, Langford, Schapire 2010)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.gaussian import GaussianState, OverFeatures
 from oddsmith.policies.over_experts import certain
@@ -35,7 +34,7 @@ class LinUCB(OverFeatures):
         self.check_fields()
         number("alpha", self.alpha, low=0, high=np.inf)
 
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         return Odds(certain(self.bounds(state, context, eligible), eligible))
 
     def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:

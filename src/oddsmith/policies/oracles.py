@@ -18,7 +18,7 @@ class Oracle(NamedTuple):
     eta: float
 
 
-Kind = Literal["vovk", "mixture"]
+OracleName = Literal["vovk", "mixture"]
 ORACLES: dict[str, Oracle] = {"vovk": Oracle(square_loss, 2.0), "mixture": Oracle(log_loss, 1.0)}
 
 

@@ -58,7 +58,7 @@ def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
         raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
 
 
-def check_eligible(eligible: Any) -> None:
+def check_eligible(eligible: object) -> None:
     """Refuses what is not a boolean mask with at least one arm in every row."""
     if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
         raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")

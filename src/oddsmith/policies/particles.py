@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
-from oddsmith.decision import Context, Decision, Odds, check_rewards
+from oddsmith.decision import Context, Decision, Odds, Step, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import Policy
@@ -102,7 +102,7 @@ class ParticleThompsonSampling(Policy):
         log_weights, mean = np.zeros((*shape, m)), np.zeros((*shape, d))
         return ParticleState(drawn, log_weights, np.zeros((*shape, n, d)), np.zeros((*shape, n)), 0, mean, precision, 0)
 
-    def odds(self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Exact propensities: the particles' weighted greedy votes, mixed with gamma over the eligible arms."""
         features = self._features(context)
         if eligible is not None:
@@ -130,7 +130,7 @@ class ParticleThompsonSampling(Policy):
         return self._forgotten(renewed) if full else renewed
 
     def explain(
-        self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> ArmExplanation:
         """Mean and standard deviation of the particles' predictions for every arm, and its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities

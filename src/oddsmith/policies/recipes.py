@@ -7,7 +7,7 @@ from oddsmith.experts.base import Experts
 from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.oracles import Kind
+from oddsmith.policies.oracles import OracleName
 from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory.conditions import Certificate
@@ -103,7 +103,7 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Any = None) -> EXP
     return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=prior)
 
 
-def squarecb(experts: Experts, *, n_arms: int, steps: int, prior: Any = None, oracle: Kind = "vovk") -> SquareCB:
+def squarecb(experts: Experts, *, n_arms: int, steps: int, prior: Any = None, oracle: OracleName = "vovk") -> SquareCB:
     """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
     bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
     return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=prior)

@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, number, simplex
-from oddsmith.decision import Context, Decision, Odds
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.losses import Loss, domain, square_loss
@@ -92,7 +92,7 @@ class RegressorElimination(OverExperts):
         )
 
     def odds(
-        self, state: EliminationState, context: Context, *, eligible: Bools | None = None, step: Any = None
+        self, state: EliminationState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         """The survivors' ballots, weighed by the balance; in the original also uniform over what they propose."""
         if eligible is not None:

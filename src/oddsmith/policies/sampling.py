@@ -6,7 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import normal_best
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.policies.directions import check_directions, shared_best
 from oddsmith.policies.gaussian import GaussianState, OverFeatures, View
 from oddsmith.policies.over_experts import explored
@@ -38,7 +38,7 @@ class OverPosterior(OverFeatures):
     def explores(self) -> bool:
         return bool(self.gamma)  # without it, odds underflow in the end
 
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The odds of being best in this context."""
         best = self.best(self.view(state, context, eligible), eligible)
         return Odds(explored(best, float(self.gamma or 0.0), eligible))

@@ -1,11 +1,11 @@
 """Schedules: numbers that depend on the step, the number of the decision."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, Real, number
+from oddsmith.arrays import Array, Ints, Real, number
 
 __all__ = ["PowerSchedule", "Schedule"]
 
@@ -13,7 +13,7 @@ __all__ = ["PowerSchedule", "Schedule"]
 class Schedule(Protocol):
     """gamma as a function of the step (1, 2, …), which may be an array (…); values in [0, 1]."""
 
-    def __call__(self, step: Any) -> Real: ...
+    def __call__(self, step: int | Ints) -> Real: ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ class PowerSchedule:
         number("power", self.power, low=0, high=np.inf)
         number("cap", self.cap, low=0, high=1)
 
-    def __call__(self, step: Any) -> Real:
+    def __call__(self, step: int | Ints) -> Real:
         values: Array = np.minimum(self.cap, self.scale * np.asarray(step, dtype=np.float64) ** -self.power)
         return values if values.ndim else float(values)

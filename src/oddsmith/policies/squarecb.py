@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.experts.base import Experts
 from oddsmith.policies.gaps import OverOracle
-from oddsmith.policies.oracles import Kind, rest_on_best, standing
+from oddsmith.policies.oracles import OracleName, rest_on_best, standing
 from oddsmith.policies.over_experts import ExpertState
 
 __all__ = ["SquareCB", "inverse_gap"]
@@ -32,12 +32,12 @@ class SquareCB(OverOracle):
 
     experts: Experts
     sharpness: float
-    oracle: Kind = "vovk"
+    oracle: OracleName = "vovk"
     prior: Any = None
 
     explores = True
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         said, best_guess, asleep = self.predictions(state, context, eligible)
         propensities = inverse_gap(best_guess, self.sharpness, eligible)
         return Odds(propensities, said, None, state.log_weights if asleep else None)

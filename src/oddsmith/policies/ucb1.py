@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, whole
-from oddsmith.decision import Context, Odds
+from oddsmith.decision import Context, Odds, Step
 from oddsmith.policies.counts import CountState, OverArms
 from oddsmith.policies.over_experts import certain
 
@@ -30,7 +29,7 @@ class UCB1(OverArms):
     def __post_init__(self) -> None:
         whole("n_arms", self.n_arms)
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:
             return Odds(self._one(state.pulls.tolist(), state.sums.tolist()))
         self.check(eligible)

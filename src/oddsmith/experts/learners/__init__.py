@@ -1,8 +1,8 @@
 """Learners: experts for people without models, each a belief about the problem that learns from every reward."""
 
 from oddsmith.experts.learners.bank import LearnerState, LearningExperts
-from oddsmith.experts.learners.base import Belief, Learner, Seen
+from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.forest import Forest
 from oddsmith.experts.learners.ridge import Logistic, Ridge
 
-__all__ = ["Belief", "Forest", "Learner", "LearnerState", "LearningExperts", "Logistic", "Ridge", "Seen"]
+__all__ = ["Belief", "Forest", "Learner", "LearnerInput", "LearnerState", "LearningExperts", "Logistic", "Ridge"]

@@ -12,7 +12,7 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.learners.base import Belief, Learner, Seen
+from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.schema import Form, Schema, as_numbers
 
@@ -162,10 +162,10 @@ def _with_moments(state: LearnerState, x: Array) -> LearnerState:
     return state._replace(seen=count, mean=mean, squares=squares)
 
 
-def _standardised(state: LearnerState, x: Array) -> Seen:
+def _standardised(state: LearnerState, x: Array) -> LearnerInput:
     """(x - mean) / sd, cut at five, over the root of how many columns vary: squares that sum to about 1."""
     sd = np.sqrt(state.squares / np.maximum(state.seen, 1.0)[..., None])
     live = sd > 0
     scale = np.sqrt(np.maximum(live.sum(axis=-1, keepdims=True), 1))
     z = (x - state.mean) / np.where(live, sd, 1.0)
-    return Seen(x, np.clip(np.where(np.isnan(z), 0.0, z), -_FAR, _FAR) / scale)
+    return LearnerInput(x, np.clip(np.where(np.isnan(z), 0.0, z), -_FAR, _FAR) / scale)

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple, Protocol
 
 from oddsmith.arrays import Array, Ints
 
-__all__ = ["Belief", "Learner", "Seen"]
+__all__ = ["Belief", "Learner", "LearnerInput"]
 
 
-class Seen(NamedTuple):
+class LearnerInput(NamedTuple):
     """A context as learners see it: numbers as they came (NaN: missing), and standardised (missing: 0), both (…, d).
 
     The squares of the standardised ones sum to about 1, whatever d.
@@ -36,11 +36,11 @@ class Learner(Protocol):
         """The state before any reward, for contexts of `dim` numbers."""
         ...
 
-    def believe(self, state: Any, seen: Seen) -> Belief:
+    def believe(self, state: Any, seen: LearnerInput) -> Belief:
         """What is believed of every arm; leading axes of the context broadcast against those of the state."""
         ...
 
-    def learn(self, state: Any, seen: Seen, arms: Ints, rewards: Array) -> Any:
+    def learn(self, state: Any, seen: LearnerInput, arms: Ints, rewards: Array) -> Any:
         """The state after one reward in each place of the batch; it must not raise."""
         ...
 

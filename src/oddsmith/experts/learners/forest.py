@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Ints, whole
-from oddsmith.experts.learners.base import Belief, Seen
+from oddsmith.experts.learners.base import Belief, LearnerInput
 from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, one_of, stumps
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
@@ -41,7 +41,7 @@ class Forest:
     spread over the steps between, where candidates are as many as columns, 8 at least and 64 at most.
 
     >>> learner = Forest(trees=4)
-    >>> learner.believe(learner.start((), 2, 3), Seen(np.zeros(3), np.zeros(3))).mean
+    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
     array([0.5, 0.5])
     """
 
@@ -69,7 +69,7 @@ class Forest:
             Trees(*trees),
         )
 
-    def believe(self, state: ForestState, seen: Seen) -> Belief:
+    def believe(self, state: ForestState, seen: LearnerInput) -> Belief:
         shape, lead = state.learnt.shape, seen.x.shape[:-1]
         if not shape:
             return self._believed(state.trees, seen.x)
@@ -83,7 +83,7 @@ class Forest:
             )
         return Belief(mean, sd)
 
-    def learn(self, state: ForestState, seen: Seen, arms: Ints, rewards: Array) -> ForestState:
+    def learn(self, state: ForestState, seen: LearnerInput, arms: Ints, rewards: Array) -> ForestState:
         """Leaves learn at once; then, if a refit is due, the forest is grown anew."""
         slot = int(state.learnt.flat[0]) % state.rows.shape[-2]
         for place, arm, reward in zip(

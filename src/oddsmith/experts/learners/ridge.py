@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Ints, number
 from oddsmith.experts.features import FeatureMap, Plain
-from oddsmith.experts.learners.base import Belief, Seen
+from oddsmith.experts.learners.base import Belief, LearnerInput
 
 __all__ = ["Logistic", "RegressionState", "Ridge"]
 
@@ -27,7 +27,7 @@ class Ridge:
     """r = 1/2 + θ_a·φ(x) + noise with θ_a ~ N(0, I/ridge): a posterior for each arm. K D² time and memory.
 
     >>> learner = Ridge()
-    >>> learner.believe(learner.start((), 2, 3), Seen(np.zeros(3), np.zeros(3))).mean
+    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
     array([0.5, 0.5])
     """
 
@@ -44,11 +44,11 @@ class Ridge:
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
         return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
 
-    def believe(self, state: RegressionState, seen: Seen) -> Belief:
+    def believe(self, state: RegressionState, seen: LearnerInput) -> Belief:
         value, variance = _projected(state, with_constant(self.features(seen.z)))
         return Belief(0.5 + value, _NOISE * np.sqrt(variance))
 
-    def learn(self, state: RegressionState, seen: Seen, arms: Ints, rewards: Array) -> RegressionState:
+    def learn(self, state: RegressionState, seen: LearnerInput, arms: Ints, rewards: Array) -> RegressionState:
         """The drawn arm's regression gains a row (Sherman and Morrison)."""
         gain, value, variance = _drawn(state, with_constant(self.features(seen.z)), arms)
         shrink = 1 / (1 + variance)
@@ -67,7 +67,7 @@ class Logistic:
     there. Predictions are averaged over the posterior (MacKay's approximation). K D² time and memory.
 
     >>> learner = Logistic()
-    >>> learner.believe(learner.start((), 2, 3), Seen(np.zeros(3), np.zeros(3))).mean
+    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
     array([0.5, 0.5])
     """
 
@@ -85,13 +85,13 @@ class Logistic:
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
         return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
 
-    def believe(self, state: RegressionState, seen: Seen) -> Belief:
+    def believe(self, state: RegressionState, seen: LearnerInput) -> Belief:
         value, variance = _projected(state, with_constant(self.features(seen.z)))
         mean = _sigmoid(value / np.sqrt(1 + np.pi / 8 * variance))
         slope = _sigmoid(value) * _sigmoid(-value)
         return Belief(mean, slope * np.sqrt(variance))
 
-    def learn(self, state: RegressionState, seen: Seen, arms: Ints, rewards: Array) -> RegressionState:
+    def learn(self, state: RegressionState, seen: LearnerInput, arms: Ints, rewards: Array) -> RegressionState:
         """One Newton search on a line for each row: v = value + variance · (r - σ(v)) has one root."""
         gain, value, variance = _drawn(state, with_constant(self.features(seen.z)), arms)
         target = rewards.reshape(-1)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from oddsmith import theory
 from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.decision import Context, Decision, Odds, State, Step
 from oddsmith.experts.base import Experts
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most
 from oddsmith.lab.run import Run, mean_and_error
@@ -44,7 +44,7 @@ class WithFeatures(PolicyWrapper):
     policy: Policy
     table: Array
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Any = None) -> Odds:
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         return self.policy.odds(state, self.table[context], eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
