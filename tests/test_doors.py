@@ -35,7 +35,7 @@ from doors import (
 )
 from oddsmith.evaluation import cross_fit, policy_target
 from oddsmith.evaluation.replay import replay
-from oddsmith.logs.fitting import decisions_for
+from oddsmith.logs.advice import decisions_for
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import fold
 

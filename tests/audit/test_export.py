@@ -109,6 +109,7 @@ def test_whoever_joined_later_sleeps_in_what_was_before(tmp_path: Path) -> None:
     log, last = od.read_log(tmp_path / "log.parquet"), service.folded
     assert log.advice is not None
     assert log.advice.shape == (90, 4)
+    assert log.experts == ("a", "b", "c", "late")
     assert np.isnan(log.advice[:31, 3]).all()
     assert not np.isnan(log.advice[31:, 3]).any()
     inner, alone = gts_inside(last.policy), judge(last.policy)

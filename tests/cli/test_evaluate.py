@@ -268,6 +268,17 @@ def test_fit_writes_an_agent_that_goes_on_and_can_be_evaluated(log: od.Log, caps
     assert evaluated["targets"]["news.toml"]["ips"]["value"] == expected.value
 
 
+def test_fit_with_floors_asks_the_experts_where_the_log_has_no_advice(log: od.Log, capsys: Any) -> None:
+    od.write_log(log.without("advice"), "bare.parquet")
+    plain = Path("news.toml").read_text()
+    Path("floors.toml").write_text(plain + "\n[floors]\n" + f"{ARMS[0]} = 0.05\n")
+    found = [
+        asked(capsys, "fit", source, "--policy", file, "--out", "state.npz")["posterior"]
+        for source, file in (("bare.parquet", "floors.toml"), ("log.parquet", "news.toml"))
+    ]
+    assert found[0] == found[1]
+
+
 def test_assess_refuses_what_makes_no_sense(log: od.Log) -> None:
     target = uniform_target(log)
     for wrong, message in (

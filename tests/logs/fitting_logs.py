@@ -30,6 +30,7 @@ def event_log(rows: int, seed: int, *, sleepy: bool = False) -> od.Log:
         advice=context[np.arange(rows), :, arm],
         log_weights=np.tile(policy().init().log_weights, (rows, 1)) if sleepy else None,
         context=context,
+        experts=EXPERTS,
     )
 
 

@@ -35,11 +35,13 @@ def full_log(rows: int = 40, *, context: Any = None, seed: int = 0, masked: bool
         decision_id=[f"d{i}" for i in range(rows)],
         fingerprint=["f0"] * rows,
         arms=ARMS,
+        experts=["16 trees", "a, b"],
     )
 
 
 def assert_same(found: od.Log, expected: od.Log, *without: str) -> None:
-    """Every column to the last bit."""
+    """Every column to the last bit, and whose advice it is."""
+    assert found.experts == (None if found.advice is None else expected.experts)
     assert set(found.columns()) - set(without) == set(expected.columns()) - set(without)
     for name, value in expected.columns().items():
         if name not in without:

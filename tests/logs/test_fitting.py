@@ -75,7 +75,7 @@ def test_advice_that_is_not_stored_is_computed(tmp_path: Path, settings: Any, en
     expected = od.fold(gts, gts.init(), known.decisions()._replace(bonus=bonus), known.reward)
     np.testing.assert_allclose(fit.state.log_weights, expected.log_weights, atol=1e-9)
     assert fit.computed == 499
-    assert "499 rows had no advice" in str(fit)
+    assert "499 rows lacked advice of experts" in str(fit)
     inside = od.fit_log(od.Bounded(gts, floors=0.01), tmp_path / "bare.parquet", engine=engine)
     np.testing.assert_allclose(inside.state.log_weights, expected.log_weights, atol=1e-9)
 
@@ -142,7 +142,7 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
 )
 def test_it_says_what_the_theory_promises(tmp_path: Path, odds: Any, says: str) -> None:
     columns: Any = {"arm": [1, 0], "reward": [1, 0], "advice": [[0.5, 0.2, 0.1, 0.6]] * 2} | odds
-    od.write_log(od.Log(**columns), tmp_path / "log.parquet")
+    od.write_log(od.Log(**columns, experts=EXPERTS), tmp_path / "log.parquet")
     fit = od.fit_log(policy(), tmp_path / "log.parquet", reader=od.LogReader(rows=1))
     assert isinstance(fit, od.Fit)
     assert says in str(fit)
@@ -164,7 +164,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     with pytest.raises(od.InvalidInput, match="column advice: must be there, or context"):
         od.fit_log(policy(), tmp_path / "bare.parquet")
     od.write_log(od.Log(arm=log.arm, reward=log.reward, advice=log.advice[:, :2]), tmp_path / "two.parquet")  # type: ignore[index]
-    with pytest.raises(od.InvalidInput, match="advice must have the state's shape"):
+    with pytest.raises(od.InvalidInput, match="column advice: whose it is is not known"):
         od.fit_log(policy(), tmp_path / "two.parquet")
 
 

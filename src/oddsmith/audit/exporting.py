@@ -70,19 +70,19 @@ def log_batches_of(reading: Reading, *, contexts_only: bool = False) -> Iterator
     """The store's decisions as logs of some thousand rows, and what is in each; None for a log without rows."""
     head = reading.head()
     joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]
-    start, width = None, None
+    start, names = None, None if reading.experts is None else tuple(dict.fromkeys([*reading.experts, *joined]))
     if joined:
         arbiter = judge_of(reading)
         if arbiter is None:
             raise InvalidInput("a store whose experts changed must say how its policy weighs votes; this one does not")
-        start, width = start_of(reading, arbiter), len({*reading.about["judge"]["experts"], *joined})
+        start = start_of(reading, arbiter)
     visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
     while batch := list(islice(visits, _ROWS)):
-        yield _log_of(reading, batch, head, width, contexts_only)
+        yield _log_of(reading, batch, head, names, contexts_only)
 
 
 def _log_of(
-    reading: Reading, visits: Sequence[Visit], head: int, width: int | None, contexts_only: bool
+    reading: Reading, visits: Sequence[Visit], head: int, names: tuple[str, ...] | None, contexts_only: bool
 ) -> tuple[Log | None, Exported]:
     accounts = {visit.line.id: Account(reading.rule) for visit in visits}
     for line in reading.history(list(accounts), head):
@@ -102,13 +102,14 @@ def _log_of(
     )
     if not kept:
         return None, counted
-    columns: Any = _columns(decisions, [_spread(visit, width) for visit in kept])
+    columns: Any = _columns(decisions, [_spread(visit, None if names is None else len(names)) for visit in kept])
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
         time=(np.array([visit.line.time for visit in kept]) * 1e6).astype("datetime64[us]"),
         fingerprint=[reading.fingerprint] * len(kept),
         arms=reading.about.get("arms"),
+        experts=names if "advice" in columns else None,
         **columns,
     )
     return log, counted

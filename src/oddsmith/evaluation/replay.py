@@ -1,6 +1,6 @@
 """Replay: a learning policy run over a log by rejection, and the posterior that other experts would have had."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Decision, Odds, State
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.evaluation.rows import rewarded
-from oddsmith.logs.fitting import decisions_for
+from oddsmith.logs.advice import decisions_for, named_advice
 from oddsmith.logs.rules import typed
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
@@ -22,7 +22,8 @@ __all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
 
 
 class Replayed(NamedTuple):
-    """The accepted rows of a log as the policy's own history: row numbers, rewards, decisions, and the state after.
+    """The accepted rows of a log as the policy's own history: row numbers, rewards, decisions, the state after,
+    and the experts whose predictions the decisions hold.
 
     `value` is the mean reward over these steps, and `error` its standard error.
     """
@@ -31,6 +32,7 @@ class Replayed(NamedTuple):
     rewards: Array
     decisions: list[Decision]
     state: State
+    experts: tuple[str, ...] | None
 
     @property
     def value(self) -> float:
@@ -45,7 +47,7 @@ class Replayed(NamedTuple):
 
     def log(self) -> Log:
         """The history as a log of the policy's own, with its own odds."""
-        return Log.of(self.decisions, self.rewards)
+        return Log.of(self.decisions, self.rewards, experts=self.experts)
 
 
 def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, steps: int | None = None) -> Replayed:
@@ -80,7 +82,7 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
         decisions.append(decision)
         if len(rows) == steps:
             break
-    return Replayed(np.array(rows, dtype=np.int64), log.reward[rows], decisions, state)
+    return Replayed(np.array(rows, dtype=np.int64), log.reward[rows], decisions, state, named_advice(policy))
 
 
 class Hindsight(NamedTuple):
@@ -105,15 +107,14 @@ def hindsight(
     log: Log,
     *,
     since: Mapping[str, Any] | None = None,
-    logged: Sequence[str] | None = None,
 ) -> Hindsight:
     """The exact posterior that `policy` would have if its experts had been asked in the log's decisions.
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
 
     `since` says from which row (a number) or time on an expert is in the pool: until then it keeps its prior share
-    against those present, as a sleeper does, charged with their mix at each row. `logged` names the experts whose
-    advice the log holds (None: all of the policy's, if there are as many); the others are asked now, from the contexts.
+    against those present, as a sleeper does, charged with their mix at each row. Experts whose advice the log does not
+    have, by name, are asked now, from the contexts.
     Exact for any logger, since what is scored is the drawn arm; which arms that tests is the logger's doing.
 
     Applies when experts are fixed, share = 0 and discount = 1.
@@ -121,7 +122,7 @@ def hindsight(
     if not isinstance(policy, GeneralizedThompsonSampling) or not policy.orderless:
         raise OrderMatters("hindsight needs a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1")
     known = log.rewarded()
-    decisions = _asked(policy, known, logged)
+    decisions = decisions_for(policy, policy.init(), known)
     present = _present(policy, log, since or {})[~np.isnan(log.reward)]
     advice = np.where(present, np.asarray(decisions.advice), np.nan)
     losses = policy.loss(advice, known.reward[:, None])
@@ -180,25 +181,6 @@ def _uniform(log: Log) -> bool:
         return False
     n_arms: Any = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
     return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))
-
-
-def _asked(policy: GeneralizedThompsonSampling, log: Log, logged: Sequence[str] | None) -> Decision:
-    """The decisions with advice of all experts: the log's where it has it, else what they say now."""
-    names = list(policy.experts.names)
-    width = 0 if log.advice is None else log.advice.shape[1]
-    if logged is None and width not in (0, len(names)):
-        raise InvalidInput(f"logged must name the {width} experts whose advice the log holds; got none")
-    held = [] if not width else names if logged is None else list(logged)
-    if len(held) != width or (unknown := [name for name in held if name not in names]):
-        what = f"{len(held)} names" if len(held) != width else f"{unknown[0]!r}"
-        raise InvalidInput(f"logged must name the log's {width} experts among {names[:8]}; got {what}")
-    if held == names:
-        return decisions_for(policy, policy.init(), log)
-    asked = decisions_for(policy, policy.init(), log.without("advice", "bonus", "log_weights"))
-    advice = np.array(asked.advice)
-    if width:
-        advice[:, [names.index(name) for name in held]] = log.advice
-    return asked._replace(advice=advice)
 
 
 def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, Any]) -> Any:

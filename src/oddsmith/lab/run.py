@@ -32,6 +32,7 @@ class Run:
     world: World = field(repr=False)
     due: Arrivals = field(repr=False)
     decisions: list[Decision] = field(default_factory=list, repr=False)
+    experts: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def total(self) -> Array:
@@ -65,7 +66,7 @@ class Run:
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
         rows = [Decision._make(None if c is None else c[run] for c in decision) for decision in self.decisions]
         arrived = np.isin(np.arange(len(rows)), self.due.order)
-        return Log.of(rows, np.where(arrived, self.rewards[:, run], np.nan))
+        return Log.of(rows, np.where(arrived, self.rewards[:, run], np.nan), experts=self.experts)
 
 
 def mean_and_error(totals: Array) -> tuple[float, float]:

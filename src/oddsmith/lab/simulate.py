@@ -11,6 +11,7 @@ from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
+from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.over_experts import ExpertState
 from oddsmith.progress import progress
@@ -89,7 +90,7 @@ def _stepwise(
             state = policy.update(state, decisions[int(s)] if keep else decisions.pop(int(s)), rewards[s])
     stacked = {name: np.stack(values) for name, values in traces.items()}
     kept = list(decisions.values()) if keep else []
-    return Run(regret, arms, rewards, contexts, stacked, state, world, due, kept)
+    return Run(regret, arms, rewards, contexts, stacked, state, world, due, kept, named_advice(policy))
 
 
 def _streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:

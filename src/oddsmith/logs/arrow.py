@@ -41,19 +41,21 @@ def pieces(batches: Iterable[Any], layout: Layout, source: str) -> Iterator[Piec
         if found is None:
             found = found_columns(batch.schema.names, layout, source)
             about = _about(batch.schema, source)
-            arms = about.get("arms") or suffixes(found)
+            arms = about.get("arms") or suffixes(found, "propensities", "eligible")
+            experts = about.get("experts") or suffixes(found, "advice")
         try:
             columns = {name: _column(batch, name, theirs, about) for name, theirs in found.items()}
         except BrokenLog as error:
             raise error.moved(first, source) from error
-        yield Piece(columns, first, arms)
+        yield Piece(columns, first, arms, experts)
         first += len(batch)
 
 
 def batch_of(log: Log) -> Any:
     """One record batch with our column names; contexts that are no arrays are JSON text."""
     pa = arrow()
-    about: dict[str, Any] = {"format": FORMAT, "arms": None if log.arms is None else list(log.arms)}
+    names = {"arms": log.arms, "experts": log.experts}
+    about: dict[str, Any] = {"format": FORMAT} | {what: all_of and list(all_of) for what, all_of in names.items()}
     columns = {}
     for name, value in log.columns().items():
         if name == "context":

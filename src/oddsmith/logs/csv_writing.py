@@ -51,6 +51,7 @@ def write(logs: Iterable[Log], path: Path) -> None:
 def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[Any]]]:
     """The columns of the file, with their cells."""
     names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
+    experts = None if log.experts is None or all(one.isdigit() for one in log.experts) else log.experts
     for name, value in log.columns().items():
         if name == "arm":
             yield name, value.tolist() if names is None else [names[arm] for arm in value]
@@ -59,7 +60,8 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[An
         elif name == "time" and value.dtype.kind == "M":
             yield name, [f"{time}Z" for time in value]
         elif value.ndim == 2:
-            ends = names if name in ("propensities", "eligible") and names is not None else range(value.shape[1])
+            of_arms = name in ("propensities", "eligible")
+            ends = (names if of_arms else experts) or range(value.shape[1])
             yield from ((f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends))
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)

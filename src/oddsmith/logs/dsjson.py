@@ -36,6 +36,7 @@ def looks_like(event: Mapping[str, Any]) -> bool:
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own log."""
+    experts = None
     for first, events in objects(path, layout.rows):
         try:
             rows = [_row(event, i) for i, event in enumerate(events)]
@@ -44,7 +45,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         except BrokenLog as error:
             raise error.moved(first, str(path)) from error
         kept = {name: values for name, values in columns.items() if any(value is not None for value in values)}
-        yield Piece({"reward": [None] * len(rows), **kept}, first)
+        experts = events[0].get("oddsmith", {}).get("experts", experts)
+        yield Piece({"reward": [None] * len(rows), **kept}, first, None, experts)
 
 
 def write(logs: Iterable[Log], path: Path) -> None:
@@ -138,6 +140,7 @@ def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
         if log.time is not None:
             event["Timestamp"] = f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
         own = {name: _listed(column[i]) for name in _OWN if (column := getattr(log, name)) is not None}
+        own |= {"experts": list(log.experts)} if log.experts is not None and first + i == 0 else {}
         own |= {} if log.eligible is None else {"eligible": log.eligible[i].tolist()}
         own |= {} if context is None or shown is context else {"context": encode(context)}
         yield event | {"Version": "1", "a": (order + 1).tolist(), "c": shown, "p": odds, "oddsmith": own}

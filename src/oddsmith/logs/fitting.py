@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
-from oddsmith.decision import Decision, State
+from oddsmith.decision import State
 from oddsmith.engines import ENGINES, each
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs import parquet
+from oddsmith.logs.advice import Places, complete, decisions_for, places_of
 from oddsmith.logs.kinds import Kind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.progress import progress
 
-__all__ = ["Fit", "decisions_for", "fit_log"]
+__all__ = ["Fit", "fit_log"]
 
-_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step")
+_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint")
 
 
 class Seen(NamedTuple):
@@ -53,8 +53,8 @@ class Fit:
     """The state after a log, and what the theory says of it; `print` it.
 
     `learnt` rewards went in, `waiting` rows had none; `kinds` are the classes of the logs; `floor` is the least
-    probability an eligible arm had anywhere (NaN where not all odds are known); `computed` rows had no advice, so that
-    the experts were asked anew.
+    probability an eligible arm had anywhere (NaN where not all odds are known); `computed` rows lacked advice of some
+    expert, which was asked anew.
     """
 
     state: State = field(repr=False)
@@ -88,7 +88,7 @@ class Fit:
             )
         if self.computed:
             said.append(
-                f"{self.computed:,} rows had no advice, so the experts were asked now: if they were trained on these "
+                f"{self.computed:,} rows lacked advice of experts, which were asked now: if they were trained on these "
                 "rewards, their weights are too good to be true."
             )
         return tuple(said)
@@ -105,16 +105,17 @@ def fit_log(
 
     With fixed experts the posterior is a sum over events: pieces of the logs (row groups of Parquet, else files) are
     folded on any engine, and merged. Where order defines the posterior, the logs are one stream in the order given,
-    and other engines than "serial" are refused. Advice is what the log says; where it has none, the experts are asked
-    in batches (and a sleeper is charged as if no reward had come before). Memory is bounded by the reader's rows.
-    Logs whose rewards have not come yet are no mistake: the state is then the prior, `learnt` 0 and all rows `waiting`.
+    and other engines than "serial" are refused. Advice is what the log has of experts of the policy's names; the others
+    are asked in batches (and a sleeper is then charged as if no reward had come before). Memory is bounded by the
+    reader's rows. Logs whose rewards have not come yet are no mistake: the state is then the prior, `learnt` 0 and all
+    rows `waiting`.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
     >>> import pyarrow
     >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0)
     >>> table = pyarrow.table({"arm": [0, 0], "reward": [1, None], "advice": [[0.2, 0.8], [0.5, 0.5]]})
-    >>> fit = fit_log(policy, table)
+    >>> fit = fit_log(policy, table, reader=LogReader(experts=["cold", "warm"]))
     >>> policy.posterior(fit.state), fit.learnt, fit.waiting
     (array([0.2, 0.8]), 1, 1)
     """
@@ -140,40 +141,6 @@ def fit_log(
     return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
 
 
-def decisions_for(policy: Policy, state: State, log: Log) -> Decision:
-    """The log's decisions as `policy` learns from them: its advice where it has some, else what the experts say now.
-
-    Odds that the log does not know are NaN, and refused for policies that divide by them.
-    """
-    if log.propensities is None and policy.importance_weighted:
-        log.require("weights")
-    odds: Any = log.propensities
-    if odds is None:
-        odds = np.full((len(log), log.n_arms), np.nan)
-        if log.propensity is not None:
-            np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
-    logged = Decision(log.step, log.context, log.eligible, log.arm, odds, log.advice, log.bonus, log.log_weights)
-    return logged if log.advice is not None or policy.bank is None else _asked(policy, state, log, logged)
-
-
-def _asked(policy: Policy, state: State, log: Log, logged: Decision) -> Decision:
-    """The decisions with what the experts say now of the drawn arms."""
-    if log.context is None:
-        raise InvalidInput("column advice: must be there, or context to ask the experts; got neither")
-    said = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
-    if said.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
-        raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
-    if said.advice is None:
-        return logged
-    n_arms = said.advice.shape[-1]
-    if log.n_arms > n_arms:
-        raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(log.arm.max())}")
-    advice = np.broadcast_to(said.advice, (len(log), *said.advice.shape[-2:]))
-    drawn: Array = np.take_along_axis(advice, log.arm[:, None, None], axis=-1)[..., 0].astype(np.float64)
-    weights = None if said.log_weights is None else np.broadcast_to(said.log_weights, drawn.shape)
-    return logged._replace(advice=drawn, bonus=said.bonus, log_weights=weights)
-
-
 def _learnt(
     policy: Policy, reader: LogReader, parts: Sequence[tuple[Any, Sequence[int] | None]], *, watched: bool = False
 ) -> tuple[State, Seen]:
@@ -182,10 +149,10 @@ def _learnt(
     prior = policy.init() if policy.mergeable else None
     batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
     for log in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
-        known = log.rewarded()
+        known, places = log.rewarded(), places_of(policy, log)
         if len(known):
-            state = _folded(policy, state, prior, known)
-        seen = seen + _seen(log, known)
+            state = _folded(policy, state, prior, known, places)
+        seen = seen + _seen(log, known, computed=not complete(places) and log.context is not None)
     return state, seen
 
 
@@ -196,32 +163,32 @@ def _lean(policy: Policy, reader: LogReader, source: Any, groups: Sequence[int] 
         lean = replace(reader, only=_LEARNT)
         batches = lean.batches(source, groups)
         head = next(batches, None)
-        if head is None or head.advice is not None:
+        if head is None or (head.advice is not None and complete(places_of(policy, head))):
             yield from () if head is None else (head,)
             yield from batches
             return
     yield from reader.batches(source, groups)
 
 
-def _folded(policy: Policy, state: State, prior: State, log: Log) -> State:
-    if prior is not None or log.advice is not None or policy.bank is None:
+def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places) -> State:
+    if prior is not None or complete(places):
         start = state if prior is None else prior
-        return fold(policy, state, decisions_for(policy, start, log), log.reward)
+        return fold(policy, state, decisions_for(policy, start, log, places), log.reward)
     for row in log.split(1):  # experts that learn, or weights that fade: what they say depends on what came before
-        decision = decisions_for(policy, state, row).rows()[0]
+        decision = decisions_for(policy, state, row, places).rows()[0]
         state = policy.update(state, decision, float(row.reward[0]))
     return state
 
 
-def _seen(log: Log, known: Log) -> Seen:
+def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
     floor: float = np.inf
     kind: Kind = "unknown" if log.propensity is None else "drawn"  # whether all odds are 1 is for the whole to say
     if log.propensities is not None:
         kind = "exact"
         odds = log.propensities if log.eligible is None else np.where(log.eligible, log.propensities, np.inf)
         floor = float(odds.min())
-    computed = len(known) if log.advice is None and log.context is not None else 0
-    return Seen(len(known), len(log) - len(known), frozenset([kind]), log.kind == "deterministic", floor, computed)
+    asked = len(known) if computed else 0
+    return Seen(len(known), len(log) - len(known), frozenset([kind]), log.kind == "deterministic", floor, asked)
 
 
 def _fit(state: State, seen: Seen) -> Fit:

@@ -32,11 +32,11 @@ def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`.
 
-    `arms`, in the first row, names the arms.
+    `arms` and `experts`, in the first row, name the arms and the experts.
     """
-    arms = None
+    arms, experts = None, None
     for first, rows in objects(path, layout.rows):
-        arms = rows[0].get("arms", arms)
+        arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
         columns: dict[str, Any] = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
@@ -47,19 +47,20 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, nobody slept
             if name in columns:
                 columns[name] = _filled(columns[name], nothing)
-        yield Piece({name: values for name, values in columns.items() if values is not None}, first, arms)
+        yield Piece({name: values for name, values in columns.items() if values is not None}, first, arms, experts)
 
 
 def write(logs: Iterable[Log], path: Path) -> None:
     """One file of JSON lines: the whole file or none."""
-    arms = None
+    names: dict[str, Any] = {}
     with replacing(path) as file:
         for number, log in enumerate(logs):
-            arms = log.arms if number == 0 else arms
-            if log.arms != arms:
-                raise InvalidInput(f"logs must have the same arms; got {log!r}")
+            mine = {what: list(all_of) for what, all_of in (("arms", log.arms), ("experts", log.experts)) if all_of}
+            names = mine if number == 0 else names
+            if mine != names:
+                raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
             for row in log:
-                told = {"arms": list(arms)} if arms is not None and file.tell() == 0 else {}
+                told = names if file.tell() == 0 else {}
                 line = json.dumps(told | {name: _written(name, value) for name, value in row.items()}, allow_nan=False)
                 file.write(line.encode() + b"\n")
         if file.tell() == 0:

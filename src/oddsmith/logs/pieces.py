@@ -25,22 +25,26 @@ class Layout(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Columns of some rows by our names, unchecked; the number of the first row; the arms' names, where known."""
+    """Columns of some rows by our names, unchecked; the number of the first row; the arms' and the experts' names,
+    where they are known.
+    """
 
     columns: dict[str, Any]
     first: int
     arms: Sequence[str] | None = None
+    experts: Sequence[str] | None = None
 
 
-def log_of(piece: Piece, arms: Sequence[str] | None, source: str) -> Log:
+def log_of(piece: Piece, arms: Sequence[str] | None, experts: Sequence[str] | None, source: str) -> Log:
     """The checked log; a violation names the row of the whole source."""
-    known = piece.arms if arms is None else arms
-    if arms is not None and piece.arms is not None and tuple(arms) != tuple(piece.arms):
-        raise BadFile(f"{source} must have the arms {_some(arms)} in this order; it has {_some(piece.arms)}")
+    for what, wanted, found in (("arms", arms, piece.arms), ("experts", experts, piece.experts)):
+        if wanted is not None and found is not None and tuple(wanted) != tuple(found):
+            raise BadFile(f"{source} must have the {what} {_some(wanted)} in this order; it has {_some(found)}")
+    known, advisers = piece.arms if arms is None else arms, piece.experts if experts is None else experts
     try:
         arm = _numbered(piece.columns["arm"], known)
         columns: Any = piece.columns | {"arm": arm}
-        return Log(**columns, arms=known)
+        return Log(**columns, arms=known, experts=advisers if "advice" in columns else None)
     except BrokenLog as error:
         raise error.moved(piece.first, source) from error
     except InvalidInput as error:
@@ -77,9 +81,9 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
     return {name: theirs for name, theirs in found.items() if name in wanted}
 
 
-def suffixes(found: Mapping[str, str | list[str]]) -> tuple[str, ...] | None:
-    """The arms' names, where columns like `propensities.sports` give them."""
-    for name in ("propensities", "eligible"):
+def suffixes(found: Mapping[str, str | list[str]], *columns: str) -> tuple[str, ...] | None:
+    """The names that stand in the names of columns, like `propensities.sports`; None where they are numbers."""
+    for name in columns:
         theirs = found.get(name)
         if isinstance(theirs, list) and all(one.startswith(f"{name}.") for one in theirs):
             ends = tuple(one.split(".", 1)[1] for one in theirs)

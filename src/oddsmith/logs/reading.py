@@ -36,7 +36,8 @@ _WRITE: dict[str, Callable[[Iterable[Log], Path], None]] = {
 @dataclass(frozen=True)
 class LogReader:
     """How logs are read: their names of our columns, the arms' names, the format (None: by suffix and content), and
-    how many rows at a time. Columns that are not in `only` are passed over (None: none are).
+    how many rows at a time. Columns that are not in `only` are passed over (None: none are). `experts` names those of
+    the column advice, where the log does not.
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -47,13 +48,15 @@ class LogReader:
     format: str | None = None
     rows: int = 65_536
     only: Collection[str] | None = None
+    experts: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise InvalidInput(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")
         whole("rows", self.rows)
-        if self.arms is not None:
-            object.__setattr__(self, "arms", check_names("arms", self.arms))
+        for what in ("arms", "experts"):
+            if getattr(self, what) is not None:
+                object.__setattr__(self, what, check_names(what, getattr(self, what)))
 
     def batches(self, source: Any, groups: Sequence[int] | None = None) -> Iterator[Log]:
         """Checked logs of at most `rows` rows, one after the other; of some row groups of a Parquet file, if given."""
@@ -61,7 +64,7 @@ class LogReader:
             yield from self._kept(source).split(self.rows)
             return
         name, pieces, arms = self._pieces(source, groups)
-        yield from (log_of(piece, arms, name) for piece in pieces)
+        yield from (log_of(piece, arms, self.experts, name) for piece in pieces)
 
     def read(self, source: Any) -> Log:
         """The whole log. Arms that have names and no order given are sorted."""
@@ -73,18 +76,20 @@ class LogReader:
             raise BadFile(f"{name} must have at least one row; got none")
         if arms is None and pieces[0].arms is None:
             arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
-        return Log.concatenated([log_of(piece, arms, name) for piece in pieces])
+        return Log.concatenated([log_of(piece, arms, self.experts, name) for piece in pieces])
 
     def _kept(self, log: Log) -> Log:
-        """The wanted columns of a log in memory; arms that it does not name get the names given."""
+        """The wanted columns of a log in memory; arms and experts that it does not name get the names given."""
         if self.columns:
             raise InvalidInput("columns must not be given for a Log, which has our names")
         wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", *self.only}))
-        if self.arms is None or tuple(self.arms) == log.arms:
+        for what in ("arms", "experts"):
+            mine, theirs = getattr(self, what), getattr(log, what)
+            if mine is not None and theirs not in (None, tuple(mine)):
+                raise InvalidInput(f"log must have the {what} {list(mine)} in this order; it has {list(theirs)}")
+        if self.arms in (None, log.arms) and self.experts in (None, log.experts):
             return wanted
-        if log.arms is not None:
-            raise InvalidInput(f"log must have the arms {list(self.arms)} in this order; it has {list(log.arms)}")
-        return replace(wanted, arms=self.arms)
+        return replace(wanted, arms=self.arms or log.arms, experts=self.experts or log.experts)
 
     def _pieces(self, source: Any, groups: Sequence[int] | None) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
         """The source's name, its pieces, and the arms."""
@@ -112,12 +117,18 @@ class LogReader:
 
 
 def read_log(
-    source: Any, *, columns: Names | None = None, arms: Sequence[str] | None = None, format: str | None = None
+    source: Any,
+    *,
+    columns: Names | None = None,
+    arms: Sequence[str] | None = None,
+    experts: Sequence[str] | None = None,
+    format: str | None = None,
 ) -> Log:
     """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table (pandas, polars, pyarrow, DuckDB).
 
     `columns` maps our names to theirs, several of theirs side by side as a list; `arms` names the arms in the order of
-    their numbers. Every row is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
+    their numbers, `experts` those whose predictions the column advice holds, where the log does not say so. Every row
+    is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]})
@@ -125,7 +136,7 @@ def read_log(
     >>> log.arm, log.arms, log.kind
     (array([1, 0]), ('a', 'b'), 'drawn')
     """
-    return LogReader(columns or {}, arms, format).read(source)
+    return LogReader(columns or {}, arms, format, experts=experts).read(source)
 
 
 def log_batches(

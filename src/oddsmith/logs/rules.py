@@ -49,7 +49,7 @@ def typed(name: str, value: Any) -> Any:
     return column
 
 
-def check_rows(columns: Mapping[str, Any], n_arms: int | None) -> None:
+def check_rows(columns: Mapping[str, Any], n_arms: int | None, n_experts: int | None = None) -> None:
     """Refuses the first row that breaks a rule; `columns` are typed, and as long as `arm`."""
     arm = columns["arm"]
     for name, (holds, rule) in _RULES.items():
@@ -60,7 +60,7 @@ def check_rows(columns: Mapping[str, Any], n_arms: int | None) -> None:
         if width is not None:
             _require("arm", arm < width, arm, f"must be below the {width} arms of {name}")
     _check_widths(widths)
-    _check_widths({name: _width(columns, name) for name in ("advice", "bonus", "log_weights")})
+    _check_widths({"experts": n_experts} | {name: _width(columns, name) for name in ("advice", "bonus", "log_weights")})
     if columns.get("eligible") is not None:
         _require("eligible", drawn(columns["eligible"], arm), arm, "must allow the arm that was drawn")
     if columns.get("propensities") is not None:

@@ -24,10 +24,11 @@ class Log:
     """T decisions and their rewards, column by column; only `arm` and `reward` are required.
 
     A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all arms, `propensity` (T,) of the
-    drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs. `context`
-    is an array, a list or a data frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that
-    decided. `arms` names the K arms. Anything wrong is refused with column, row and rule. A slice, a mask or a list of
-    numbers gives a log of those rows; a number gives a row, and so does iteration: a dict of its columns.
+    drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs; `experts`
+    names the N experts, whose predictions of the drawn arm `advice` then is. `context` is an array, a list or a data
+    frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that decided. `arms` names the K arms.
+    Anything wrong is refused with column, row and rule. A slice, a mask or a list of numbers gives a log of those rows;
+    a number gives a row, and so does iteration: a dict of its columns.
 
     >>> log = Log(arm=[0, 1, 1], reward=[1, 0, np.nan], propensities=[[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     >>> log.propensity
@@ -52,17 +53,19 @@ class Log:
     decision_id: Any = None
     fingerprint: Any = None
     arms: Sequence[str] | None = None
+    experts: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.arms is not None:
-            object.__setattr__(self, "arms", check_names("arms", self.arms))
+        for what in ("arms", "experts"):
+            if getattr(self, what) is not None:
+                object.__setattr__(self, what, check_names(what, getattr(self, what)))
         for name, value in self.columns().items():
             object.__setattr__(self, name, typed(name, value))
         columns = self.columns()
         for name, value in columns.items():
             if len(value) != len(self.arm):
                 raise InvalidInput(f"column {name}: must have {len(self.arm)} rows like arm; got {len(value)}")
-        check_rows(columns, None if self.arms is None else len(self.arms))
+        check_rows(columns, *(None if names is None else len(names) for names in (self.arms, self.experts)))
         if self.propensity is None and self.propensities is not None:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
 
@@ -83,11 +86,13 @@ class Log:
             raise InvalidInput("logs must not be empty; got 0 of them")
         if len({log.arms for log in logs}) > 1:
             raise InvalidInput(f"logs must be about the same arms; got {[log.arms for log in logs][:3]}")
+        if len({log.experts for log in logs if log.advice is not None}) > 1:
+            raise InvalidInput(f"logs must have advice of the same experts; got {[log.experts for log in logs][:3]}")
         lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
         parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
         columns: Any = aligned(parts)
         whole = {name: joined(values) for name, values in columns.items() if values[0] is not None}
-        return cls._trusted(whole, logs[0].arms)
+        return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
         """The columns that are there, by name."""
@@ -119,7 +124,7 @@ class Log:
 
     def without(self, *names: str) -> "Log":
         """The same rows without these columns."""
-        return self._trusted({k: v for k, v in self.columns().items() if k not in names}, self.arms)
+        return self._trusted({k: v for k, v in self.columns().items() if k not in names}, self)
 
     @property
     def kind(self) -> Kind:
@@ -163,19 +168,21 @@ class Log:
         chosen = _numbers(rows, len(self))
         if isinstance(chosen, int):
             return {name: _row(value, chosen) for name, value in self.columns().items()}
-        return self._trusted({name: taken(value, chosen) for name, value in self.columns().items()}, self.arms)
+        return self._trusted({name: taken(value, chosen) for name, value in self.columns().items()}, self)
 
     @classmethod
-    def _trusted(cls, columns: Mapping[str, Any], arms: Sequence[str] | None) -> "Log":
-        """A log of columns that were checked before."""
+    def _trusted(cls, columns: Mapping[str, Any], like: "Log") -> "Log":
+        """A log of columns that were checked before, with the names of another."""
         log = object.__new__(cls)
         for name in COLUMNS:
             object.__setattr__(log, name, columns.get(name))
-        object.__setattr__(log, "arms", arms)
+        for name in _NAMES:
+            object.__setattr__(log, name, getattr(like, name))
         return log
 
 
-COLUMNS = tuple(field.name for field in fields(Log) if field.name != "arms")
+_NAMES = ("arms", "experts")
+COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 _MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, nobody slept
 
 

@@ -140,6 +140,11 @@ class Reading(Foldable, Protocol):
         ...
 
     @property
+    def experts(self) -> tuple[str, ...] | None:
+        """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """That of the policy it was made with."""
         ...

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
+from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Rule
 
@@ -25,7 +26,7 @@ def check_rule(rule: str) -> None:
 def meta_of(policy: Policy, rule: Rule, about: dict[str, Any]) -> dict[str, str]:
     """What a new store of this policy and rule says."""
     said = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
-    return said | {"about": json.dumps(about)}
+    return said | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
 
 
 def check_format(where: object, said: Mapping[str, str]) -> Mapping[str, str]:
@@ -55,6 +56,8 @@ class Introduced(ABC):
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self._rule: Rule = "sum" if said["rule"] == "sum" else "first"
         self._fingerprint = said["fingerprint"]
+        names = json.loads(said["experts"])
+        self._experts = None if names is None else tuple(names)
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +79,11 @@ class Introduced(ABC):
     def fingerprint(self) -> str:
         """That of the policy it was made with."""
         return self._fingerprint
+
+    @property
+    def experts(self) -> tuple[str, ...] | None:
+        """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
+        return self._experts
 
     @abstractmethod
     def close(self) -> None:

@@ -1,0 +1,122 @@
+"""Logged advice as a policy learns from it: by the names of its experts; the others are asked anew, or refused."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.decision import Decision, State
+from oddsmith.errors import InvalidInput, NotPortable
+from oddsmith.fingerprint import fingerprint
+from oddsmith.logs.table import Log
+from oddsmith.policies.base import Policy
+
+__all__ = ["Places", "complete", "decisions_for", "named_advice", "places_of"]
+
+
+Places: TypeAlias = Sequence[int | None]
+"""For each expert of a policy the column of a log's advice that is its own, or None."""
+
+
+def decisions_for(policy: Policy, state: State, log: Log, places: Places | None = None) -> Decision:
+    """The log's decisions as `policy` learns from them: advice of its experts by name, else what they say now.
+
+    Odds that the log does not know are NaN, and refused for policies that divide by them. `places` saves looking for
+    them again in a log of the same experts.
+    """
+    if log.propensities is None and policy.importance_weighted:
+        log.require("weights")
+    odds = log.propensities
+    if odds is None:
+        odds = np.full((len(log), log.n_arms), np.nan)
+        if log.propensity is not None:
+            np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
+    bare = Decision(log.step, log.context, log.eligible, log.arm, odds, None, None, None)
+    if policy.bank is None:
+        return bare
+    found = places_of(policy, log) if places is None else places
+    if not complete(found):
+        return _asked(policy, state, log, found, bare)
+    known = [place for place in found if place is not None]
+    advice, bonus, log_weights = (_taken(column, known) for column in (log.advice, log.bonus, log.log_weights))
+    return bare._replace(advice=advice, bonus=bonus, log_weights=log_weights)
+
+
+def complete(places: Places) -> bool:
+    """Whether a log has advice of all experts."""
+    return None not in places
+
+
+def places_of(policy: Policy, log: Log) -> Places:
+    """Which column of a log's advice is whose, by name.
+
+    Named advice is predictions; importance weighted policies learn from votes instead. Advice without names, and votes,
+    belong to the policy that decided, by its fingerprint.
+    """
+    names = [] if policy.bank is None else list(policy.bank.names)
+    if log.advice is None:
+        return [None] * len(names)
+    if log.experts is None or policy.importance_weighted:
+        own = log.advice.shape[1] == len(names) and _decided(policy, log)
+        return list(range(len(names))) if own else [None] * len(names)
+    held = {name: place for place, name in enumerate(log.experts)}
+    return [held.get(name) for name in names]
+
+
+def named_advice(policy: Policy) -> tuple[str, ...] | None:
+    """The experts whose predictions the policy's decisions hold as advice; None where they hold none, or votes."""
+    return None if policy.bank is None or policy.importance_weighted else tuple(policy.bank.names)
+
+
+def _decided(policy: Policy, log: Log) -> bool:
+    """Whether every row says that this very policy made it."""
+    if log.fingerprint is None:
+        return False
+    try:
+        return bool((log.fingerprint == fingerprint(policy)).all())
+    except NotPortable:  # it has none
+        return False
+
+
+def _taken(column: Array | None, places: list[int]) -> Array | None:
+    if column is None or places == list(range(column.shape[1])):
+        return column
+    taken: Array = column[:, places]
+    return taken
+
+
+def _asked(policy: Policy, state: State, log: Log, places: Places, bare: Decision) -> Decision:
+    """The decisions with what the experts say now of the drawn arms, where the log does not have it."""
+    if log.context is None:
+        raise InvalidInput(_nobody_to_ask(policy, log, places))
+    said = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
+    if said.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
+        raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
+    if said.advice is None:
+        return bare
+    n_arms = said.advice.shape[-1]
+    if log.n_arms > n_arms:
+        raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(log.arm.max())}")
+    advice = np.broadcast_to(said.advice, (len(log), *said.advice.shape[-2:]))
+    drawn: Array = np.take_along_axis(advice, log.arm[:, None, None], axis=-1)[..., 0].astype(np.float64)
+    for expert, place in enumerate(places):
+        if place is not None and log.advice is not None:
+            drawn[:, expert] = log.advice[:, place]
+    weights = state.log_weights if np.isnan(drawn).any() else said.log_weights
+    weights = None if weights is None else np.broadcast_to(weights, drawn.shape)
+    return bare._replace(advice=drawn, bonus=said.bonus, log_weights=weights)
+
+
+def _nobody_to_ask(policy: Policy, log: Log, places: Places) -> str:
+    if log.advice is None:
+        return "column advice: must be there, or context to ask the experts; got neither"
+    if log.experts is None:
+        name = "name the experts (Log(experts=…), read_log(experts=…)), or keep context to ask them"
+        return f"column advice: whose it is is not known: {name}"
+    if policy.importance_weighted:
+        return f"column advice: must be votes for {type(policy).__name__}, or context to ask for them; got predictions"
+    names = [] if policy.bank is None else list(policy.bank.names)
+    missing = names[list(places).index(None)]
+    got = f"got that of {', '.join(log.experts[:8])}, and no context"
+    return f"column advice: must be there for the expert {missing!r}, or context to ask it; {got}"
