@@ -1,0 +1,38 @@
+"""The glossary has a line for every name that a user meets."""
+
+import re
+from pathlib import Path
+
+import oddsmith as od
+from oddsmith.service.routes import ROUTES
+
+PAGE = (Path(od.__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text()
+LINES = re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", PAGE, re.MULTILINE)
+
+
+def section(title: str) -> list[str]:
+    """The first cells of the table under a heading."""
+    text = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return [cell.strip("`") for cell, _ in re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", text, re.MULTILINE)][1:]
+
+
+def test_every_exported_name_has_a_line() -> None:
+    assert section("What the package exports") == list(od.__all__)
+
+
+def test_every_route_has_a_line() -> None:
+    assert section("Routes") == [f"{route.method} {route.path}" for route in ROUTES]
+
+
+def test_every_policy_and_its_verbs_are_words_of_the_glossary() -> None:
+    verbs = section("Verbs")
+    for verb in ("decide", "learn", "predict", "advise", "merge", "explain", "weigh", "fold", "draw", "replay"):
+        assert verb in verbs
+
+
+def test_lines_are_in_order_and_say_something() -> None:
+    for title in ("Nouns", "Verbs", "Units and letters"):
+        words = section(title)
+        assert words == sorted(words, key=str.lower), title
+        assert len(set(words)) == len(words)
+    assert all(len(meaning) > 10 for _, meaning in LINES[1:] if meaning != "meaning")
