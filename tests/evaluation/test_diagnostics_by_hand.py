@@ -1,6 +1,7 @@
 """Diagnostics by hand, rules at their borders, and what an estimate says of itself."""
 
 from dataclasses import replace
+from functools import partial
 from math import log as log_
 from math import sqrt
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
+from oddsmith.evaluation.undrawn import outer
 
 Log: Any = od.Log
 FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed
@@ -99,6 +101,9 @@ def test_the_mean_weight_is_within_0_3_and_within_four_errors_of_what_is_not_mis
         "the mean weight is 1.45 ± 0.1, which is 1 for right propensities; "
         "allowed within 0.3 and within 4 standard errors"
     )
+    light = ", which is 1 for right propensities, unless what the target draws is hardly ever drawn; allowed"
+    for mean, low in ((0.1, True), (0.9, False), (1.4, False)):  # half of the mass is missing
+        assert (light in broken(right._replace(mean_weight=mean), "beta")["weight"]) is low
 
 
 EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 0.5))
@@ -141,6 +146,29 @@ def test_intervals_are_cut_where_values_end() -> None:
         found = ev.estimate(terms_, interval="normal", overrule=ev.RULES)
         assert end in (found.low, found.high)
         assert -1 <= found.low <= found.high <= 1
+
+
+def both(*found: ev.Estimate) -> tuple[float, float]:
+    return min(one.low for one in found), max(one.high for one in found)
+
+
+@pytest.mark.parametrize("interval", ["beta", "normal", "bootstrap"])
+def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_drawn(interval: str) -> None:
+    """Low ends and high ends of each, the outermost of them; the same again by the same seed."""
+    ask = partial(ev.estimate, interval=interval, seed=3)
+    low, high = (replace(terms([1.0] * 128), values=np.tile([at, at + 0.1], 64)) for at in (0.2, 0.7))
+    assert ask(low).high < ask(high).low
+    for one, other in ((low, high), (high, low)):
+        found = ask(replace(one, whole=other))
+        assert (found.low, found.high) == both(ask(low), ask(high))
+    bounds = []
+    for q in (0.0, 0.5, 1.0):
+        drawn = ev.dr(EVEN, [0.75, 0.25], np.full((400, 2), q))
+        sides = [ask(drawn_side, overrule=ev.RULES) for drawn_side in outer(drawn) or ()]
+        alone, found = ask(replace(drawn, drawn=None)), ask(drawn)
+        assert (found.low, found.high) == (min(alone.low, sides[0].low), max(alone.high, sides[1].high))
+        bounds.append((alone.low < sides[0].low, alone.high > sides[1].high))
+    assert {low for low, _ in bounds} == {high for _, high in bounds} == {True, False}
 
 
 def test_rules_that_are_overruled_are_named() -> None:
@@ -188,4 +216,6 @@ def test_unbiased_is_whatever_misses_no_mass() -> None:
         lost = np.append(np.zeros(127), 128 * missing)  # a mean of exactly this
         found = ev.estimate(replace(terms([1.0] * 128), missing=lost), interval="normal", overrule=ev.RULES)
         assert found.unbiased is unbiased
+        chosen = replace(terms([1.0] * 128), missing=lost, whole=terms([1.0] * 128))
+        assert ev.estimate(chosen, interval="normal", overrule=ev.RULES).counted is unbiased
     assert ev.estimate(terms([1.0] * 128, unbiased=False), interval="normal").unbiased is False

@@ -21,6 +21,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_intervals.py",
         "tests/evaluation/test_anytime.py",
     ),
+    "evaluation/undrawn": ("tests/evaluation/test_drawn_odds.py",),
     "evaluation/diagnostics": ("tests/evaluation/test_diagnostics_by_hand.py", "tests/evaluation/test_refusals.py"),
     "storage/accounts": ("tests/storage/test_accounts.py",),
     "storage/folding": ("tests/storage/test_folding.py",),
