@@ -54,15 +54,20 @@ def test_what_stands_beside_the_terms(name: str, log: Any) -> None:
     assert terms.tuned is False
     assert terms.setting == {"clipped_ips": 2.0, "switch_dr": 2.0, "shrunk_dr": 4.0}.get(name)
     assert terms.reach == REACHES.get(name, np.inf)
+    assert (terms.whole, terms.beforehand) == (None, name not in MODELLED)
     np.testing.assert_array_equal(terms.missing, 0)
     if name == "dm":
-        assert (terms.weights, terms.expected_squares, terms.heaviest, terms.least) == (None,) * 4
+        assert (terms.weights, terms.expected_squares, terms.heaviest, terms.least, terms.drawn) == (None,) * 5
         return
     np.testing.assert_allclose(terms.weights, WEIGHTS)
     assert terms.least == 0.1
     if log is DRAWN:
         assert (terms.expected_squares, terms.heaviest) == (None, None)
+        known: Any = (TARGET[:3], WEIGHTS, REWARD[:3]) if terms.unbiased else ()  # what is shrunk is for its own mean
+        for found, expected in zip(terms.drawn or (), known, strict=True):
+            np.testing.assert_allclose(found, expected)
         return
+    assert terms.drawn is None
     np.testing.assert_allclose(terms.expected_squares, [0.08 + 1.28, 0.2 + 1.8, 10.0])
     assert terms.heaviest == pytest.approx(10 * 0.1 + 3 * 0.2 + 1.6 * 0.5 + 0.5 * 0.2)  # odds of 1 together
 
@@ -113,6 +118,9 @@ def test_what_ips_and_the_logger_bet_on() -> None:
     assert (bets.gain_shift, bets.loss_shift) == (0.0, 1.0)
     assert (terms.name, terms.reach, terms.weights, terms.extremes, terms.unbiased) == ("logged", 1.0, None, None, True)
     np.testing.assert_array_equal(terms.missing, [0, 0, 0])
+    drawn: Any = terms.drawn
+    assert drawn.target is None
+    np.testing.assert_array_equal([drawn.weights, drawn.reward], [[1, 1, 1], [1, 0, 0.5]])
     with pytest.raises(od.InvalidInput, match=r"^log must have rewards; got none in 2 rows$"):
         ev.logged(Log(arm=[0, 1], reward=[np.nan, np.nan]))
 
@@ -121,6 +129,31 @@ def test_mass_where_the_logger_had_none_is_told() -> None:
     barred = Log(arm=[0, 0], reward=[1, 0], propensities=[[1.0, 0.0], [0.5, 0.5]])
     for terms in (ev.ips(barred, [0.25, 0.75]), ev.dm(barred, [0.25, 0.75], MODEL[:2])):
         np.testing.assert_allclose(terms.missing, [0.75, 0.0])
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_predictions_are_beforehand_if_it_is_said(name: str) -> None:
+    estimator: Any = getattr(ev, name)
+    assert [estimator(WHOLE, TARGET, MODEL, beforehand=said).beforehand for said in (False, True)] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["clipped_ips", "switch_dr", "shrunk_dr"])
+@pytest.mark.parametrize("log", [WHOLE, DRAWN], ids=["all odds", "drawn odds"])
+def test_a_chosen_setting_keeps_the_terms_with_nothing_shrunk(name: str, log: Any) -> None:
+    """They are those of ips, or of dr, but for the name; what is shrunk says nothing of undrawn arms itself."""
+    chosen: Any = ev.clipped_ips(log, TARGET) if name == "clipped_ips" else getattr(ev, name)(log, TARGET, MODEL)
+    plain: Any = ev.ips(log, TARGET) if name == "clipped_ips" else ev.dr(log, TARGET, MODEL)
+    whole = chosen.whole
+    assert (whole.name, whole.modelled, whole.unbiased, whole.tuned) == (name, plain.modelled, True, False)
+    assert (whole.setting, whole.reach, whole.least, whole.whole) == (None, np.inf, plain.least, None)
+    assert (whole.ends, whole.heaviest) == (plain.ends, plain.heaviest)
+    for found, expected in zip((*whole.extremes(), whole.values), (*plain.extremes(), plain.values), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for found, expected in ((whole.weights, plain.weights), (whole.expected_squares, plain.expected_squares)):
+        np.testing.assert_array_equal(found, expected)
+    for found, expected in zip(whole.drawn or (), plain.drawn or (), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert chosen.drawn is None
 
 
 @pytest.mark.parametrize("name", ["clipped_ips", "switch_dr", "shrunk_dr"])

@@ -34,6 +34,7 @@ SLOW = (
     "are_covered_by",
     "anytime_cover",
     "answers_cover",
+    "chosen_settings_do_better",
 )
 """Words of names of tests that are left out: they take long and notice nothing that others do not."""
 
