@@ -45,7 +45,7 @@ def generate(path: Path, events: int) -> None:
 
 
 def policy() -> od.GeneralizedThompsonSampling:
-    return od.GeneralizedThompsonSampling(od.GivenExperts([f"expert {i}" for i in range(EXPERTS)]))
+    return od.GeneralizedThompsonSampling(od.GivenExperts([f"expert {i}" for i in range(EXPERTS)]), gamma=0.0)
 
 
 def ours(path: Path) -> Any:

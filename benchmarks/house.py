@@ -192,7 +192,7 @@ def evaluate_walk(folder: Path) -> Walk:
     log = Log(arm=arm, reward=reward, propensities=odds, context=context, arms=["a", "b", "c"])
     write_log(log, folder / "log.parquet")
     np.savez(folder / "lines.npz", weights=rng.normal(size=(4, 3, 2)), names=["k", "l", "m", "n"])
-    lines = 'arms = ["a", "b", "c"]\ngamma = 0.1\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+    lines = 'arms = ["a", "b", "c"]\npolicy.gamma = 0.1\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
     (folder / "candidate.toml").write_text(lines)
     words = ["evaluate", str(folder / "log.parquet"), "--target", str(folder / "candidate.toml")]
     return _command([*words, "--out", str(folder / "report")], main)

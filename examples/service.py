@@ -27,6 +27,8 @@ ODDSMITH = (sys.executable, "-m", "oddsmith")
 POLICY = """
 arms = ["sports", "politics", "tech"]
 seed = 7
+
+[policy]
 gamma = 0.5  # much exploration: a short log can then be evaluated
 
 [experts.models]

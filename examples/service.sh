@@ -9,9 +9,9 @@ trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cat > news.toml <<'END'
 arms = ["sports", "politics", "tech"]
 seed = 7
-gamma = 0.5
-[experts.learners]
+[policy]
 kind = "auto"
+gamma = 0.5
 END
 
 oddsmith serve news.toml --port 0 2> serve.log &

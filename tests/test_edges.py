@@ -185,7 +185,9 @@ def test_fingerprints_tell_policies_apart_and_only_policies() -> None:
     permuted = Counter(0)
     permuted.names = ("b", "a")
     assert od.fingerprint(permuted) != od.fingerprint(Counter(0))
-    same = [od.GeneralizedThompsonSampling(BANK, eta=eta, share=share) for eta, share in ((1, 0), (1.0, 0.0))]
+    same = [
+        od.GeneralizedThompsonSampling(BANK, eta=eta, share=share, gamma=0.0) for eta, share in ((1, 0), (1.0, 0.0))
+    ]
     assert od.fingerprint(same[0]) == od.fingerprint(same[1])
 
 

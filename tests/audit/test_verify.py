@@ -153,7 +153,7 @@ def test_another_policy_is_refused_and_a_missing_expert_is_said(tmp_path: Path) 
 
 def test_experts_that_failed_then_are_not_held_to_what_they_say_now(tmp_path: Path) -> None:
     bank = Weak()
-    mine = od.GeneralizedThompsonSampling(bank)
+    mine = od.GeneralizedThompsonSampling(bank, gamma=0.0)
     service = Served(tmp_path / "s", mine)
     service.decide("d", 0)
     bank.tired = False

@@ -28,6 +28,6 @@ def place(folder: Path) -> od.Log:
     weights[0, 0, 0], weights[0, 1, 1], weights[0, 2, 0] = 1, 1, -1
     np.savez(folder / "lines.npz", weights=weights, names=["good", "flat"])
     (folder / "news.toml").write_text(
-        f'arms = {ARMS}\ngamma = 0.1\nseed = 5\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+        f'arms = {ARMS}\npolicy.gamma = 0.1\nseed = 5\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
     )
     return log

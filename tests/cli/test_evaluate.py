@@ -110,7 +110,7 @@ def test_the_answer_comes_first_then_the_picture_then_the_table(log: od.Log, tmp
 
 
 def test_a_policy_that_has_learnt_nothing_is_told_so_and_how_to_fit_it(log: od.Log, capsys: Any) -> None:
-    Path("auto.toml").write_text(f"arms = {ARMS}\n[experts.l]\nkind = 'auto'\nsize = 'small'\n")
+    Path("auto.toml").write_text(f"arms = {ARMS}\n[policy]\nkind = 'auto'\nsize = 'small'\n")
     assert main(["evaluate", "log.parquet", "--target", "auto.toml", "--model", "none"]) == 0
     (line,) = [one for one in capsys.readouterr().out.splitlines() if "has learnt nothing" in one]
     assert line.startswith("auto.toml has learnt nothing: this is the value of uniform play.")

@@ -16,12 +16,12 @@ NEWS = "arms = ['sports', 'politics', 'tech']\n"
 LINES = "[experts.lines]\nkind = 'linear'\nfile = 'lines.npz'\n"
 RULES = "[experts.rules]\nkind = 'python'\nfactory = 'wrong_questions_rules:bank'\n"
 FILES = {
-    "gama.toml": "gama = 0.1\n" + NEWS + LINES,
-    "two.toml": "arms = ['sports', 'tech']\n[experts.l]\nkind = 'auto'\nsize = 'small'\n",
+    "gama.toml": NEWS + LINES + "[policy]\ngama = 0.1\n",
+    "two.toml": "arms = ['sports', 'tech']\n[policy]\nkind = 'auto'\nsize = 'small'\n",
     "turned.toml": NEWS.replace("'sports', 'politics'", "'politics', 'sports'") + LINES,
     "raises.toml": NEWS + RULES,
-    "learns.toml": NEWS + "[experts.learners]\nkind = 'auto'\nsize = 'small'\n",
-    "other.toml": "gamma = 0.3\n" + NEWS + LINES,
+    "learns.toml": NEWS + "[policy]\nkind = 'auto'\nsize = 'small'\n",
+    "other.toml": NEWS + LINES + "[policy]\ngamma = 0.3\n",
     "no-toml.toml": "arms = [",
     "liner.toml": NEWS + LINES.replace("'linear'", "'liner'"),
     "three.csv": "arm,reward,propensity\n0,3,0.5\n",
@@ -81,7 +81,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
         "columns must map from arm, reward",
     ),
     "other arms": ([*EVALUATE, "news.toml", "--arms", "a", "b", "c"], "arms must be those of the policy file"),
-    "a key that is none": ([*EVALUATE, "gama.toml"], "gama.toml: gama is not a key; did you mean gamma?"),
+    "a key that is none": ([*EVALUATE, "gama.toml"], "gama.toml: policy.gama is not a key; did you mean gamma?"),
     "no TOML": ([*EVALUATE, "no-toml.toml"], "must be TOML"),
     "a policy of two arms": ([*EVALUATE, "two.toml"], "must have the arms sports, tech in this order"),
     "a policy of turned arms": ([*EVALUATE, "turned.toml"], "must have the arms politics, sports, tech in this order"),

@@ -107,7 +107,7 @@ def told(rows: int = 8) -> tuple[Any, od.Log, Any]:
     advice = context[np.arange(rows), :, arm]
     time = np.datetime64("2026-02-27") + np.arange(rows)
     log = od.Log(arm=arm, reward=reward, advice=advice, context=context, time=time, experts=NAMES)
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts(NAMES), eta=1.0, prior=[0.5, 0.3, 0.2])
+    policy = od.GeneralizedThompsonSampling(od.GivenExperts(NAMES), eta=1.0, prior=[0.5, 0.3, 0.2], gamma=0.0)
     return policy, log, np.where(reward[:, None] == 1, advice, 1 - advice)
 
 
@@ -165,7 +165,7 @@ def test_rows_without_reward_count_as_rows() -> None:
 
 def test_wrong_questions() -> None:
     policy, log, _ = told()
-    ordered = od.GeneralizedThompsonSampling(od.GivenExperts(NAMES), share=0.1)
+    ordered = od.GeneralizedThompsonSampling(od.GivenExperts(NAMES), share=0.1, gamma=0.0)
     with pytest.raises(od.OrderMatters, match="hindsight needs"):
         od.hindsight(ordered, log)
     for options, message in (

@@ -170,7 +170,9 @@ def test_in_a_batch_the_expert_sleeps_on_every_row() -> None:
 
 
 def test_a_wrapped_policy_keeps_its_bounds_and_its_name() -> None:
-    policy = od.Bounded(od.GeneralizedThompsonSampling(od.FunctionExperts({"b": broken}, ARMS)), floors=[0.3, 0.0])
+    policy = od.Bounded(
+        od.GeneralizedThompsonSampling(od.FunctionExperts({"b": broken}, ARMS), gamma=0.0), floors=[0.3, 0.0]
+    )
     safe: Any = guarded(policy, 500)
     assert safe.odds(safe.init(), {}).propensities.tolist() == [0.5, 0.5]
     assert od.fingerprint(safe) == od.fingerprint(policy)

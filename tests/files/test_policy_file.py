@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from files.broken_policies import AUTO, BROKEN, COLUMNS, LINEAR, ONNX, PYTHON, TOP
+from files.broken_policies import AUTO, BROKEN, COLUMNS, LINEAR, ONNX, OWN, PYTHON, TOP
+from oddsmith.files.kinds import KINDS, parameters, settings
 from oddsmith.policies.auto import SIZES
 
 ARMS = ("sports", "politics", "tech")
@@ -113,14 +114,16 @@ def test_linear_weights(folder: Path) -> None:
 def test_linear_weights_with_settings(folder: Path) -> None:
     text = LINEAR.replace("lines.npz", "named.npz") + 'link = "probit"\nclip = [0.1, 0.8]\n'
     bank = od.Clipped(od.LinearExperts(WEIGHTS, "probit", ("flat", "steep"), ARMS), 0.1, 0.8)
-    settings = 'loss = "square"\nshare = 0.01\ndiscount = 0.9\ngamma = { scale = 0.5, power = 0.5 }\n'
+    settings = (
+        '[policy]\nloss = "square"\neta = 1\nshare = 0.01\ndiscount = 0.9\ngamma = { scale = 0.5, power = 0.5 }\n'
+    )
     made = od.GeneralizedThompsonSampling(
         bank, od.square_loss, eta=1.0, gamma=od.PowerSchedule(0.5, 0.5), share=0.01, discount=0.9
     )
     assert same(read(folder, TOP + settings + text).policy, made)
     rows = od.Clipped(od.LinearExperts(WEIGHTS[:, 0], names=("lines 0", "lines 1"), arms=ARMS))
     made = od.GeneralizedThompsonSampling(rows, eta=0.2, gamma=0.0)
-    per_row = read(folder, TOP + "eta = 0.2\ngamma = 0\n" + LINEAR.replace("lines.npz", "rows.npz"))
+    per_row = read(folder, TOP + "policy.eta = 0.2\npolicy.gamma = 0\n" + LINEAR.replace("lines.npz", "rows.npz"))
     assert same(per_row.policy, made)
 
 
@@ -149,19 +152,21 @@ def test_a_factory_gets_the_arms_and_its_arguments(folder: Path) -> None:
 
 
 def test_a_factory_makes_a_whole_policy(folder: Path) -> None:
-    text = TOP + "floors = 0.1\n[policy]\nfactory = 'policy_file_rules:policy'\nargs = { gamma = 0.3 }\n"
+    text = TOP + "floors = 0.1\n[policy]\nkind = 'python'\n" + OWN + "args = { gamma = 0.3 }\n"
     made = od.Bounded(by_name(folder).policy(ARMS, gamma=0.3), floors=np.full(3, 0.1), caps=np.ones(3))
     assert same(read(folder, text).policy, made)
 
 
 def test_auto(folder: Path) -> None:
     for size in SIZES:
-        file = read(folder, TOP + COLUMNS + AUTO.replace("small", size))
-        assert same(file.policy, od.auto(ARMS, schema=SCHEMA, size=size, gamma=0.02))
-    rows = read(folder, TOP + "gamma = 0.1\nshare = 0.01\n[experts.a]\nkind = 'auto'\nrows_per_arm = true\n")
+        file = read(folder, TOP + COLUMNS + f"[policy]\nkind = 'auto'\nsize = '{size}'\n")
+        assert same(file.policy, od.auto(ARMS, schema=SCHEMA, size=size))
+    settings = "gamma = 0.1\nshare = 0.01\nrows_per_arm = true\n"
+    rows = read(folder, TOP + "[policy]\nkind = 'auto'\n" + settings)
     assert same(rows.policy, od.auto(ARMS, gamma=0.1, share=0.01, rows_per_arm=True))
-    log: Any = read(folder, TOP + "loss = 'log'\n" + AUTO).policy
-    assert (log.loss, log.eta) == (od.log_loss, 0.5)
+    made = od.auto(ARMS, size="small", share=0.01)
+    weighed = od.GeneralizedThompsonSampling(made.experts, prior=made.prior, share=0.01)
+    assert same(read(folder, TOP + "policy.share = 0.01\n" + AUTO).policy, weighed)
 
 
 def test_all_tables_stand_side_by_side(folder: Path) -> None:
@@ -187,10 +192,11 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("prior", "expected"),
     [
-        ('prior = "uniform"\n', [1 / 3, 1 / 3, 1 / 3]),
-        ('prior = "tables"\n', [1 / 4, 1 / 4, 1 / 2]),
-        ("prior = { lines = 0.2, rules = 0.8 }\n", [0.1, 0.1, 0.8]),
-        ("prior = { lines = { 'lines 0' = 0.3, 'lines 1' = 0 }, rules = 0.7 }\n", [0.3, 0.0, 0.7]),
+        ('policy.prior = "uniform"\n', [1 / 3, 1 / 3, 1 / 3]),
+        ("policy.prior = [0.5, 0.2, 0.3]\n", [0.5, 0.2, 0.3]),
+        ('policy.prior = "tables"\n', [1 / 4, 1 / 4, 1 / 2]),
+        ("policy.prior = { lines = 0.2, rules = 0.8 }\n", [0.1, 0.1, 0.8]),
+        ("policy.prior = { lines = { 'lines 0' = 0.3, 'lines 1' = 0 }, rules = 0.7 }\n", [0.3, 0.0, 0.7]),
     ],
 )
 def test_prior(folder: Path, prior: str, expected: list[float]) -> None:
@@ -241,6 +247,15 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
     assert odds[1] >= 0.05
     assert odds[0] <= 0.8
     assert file.reward_scale.value(0.5) == 10.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_has_every_kind_and_setting(kind: str) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` | ") and line.count("|") == 4]
+    for key in settings(kind):
+        assert f"`{key}`" in row or (key in ("dim", "rows_per_arm") and f"`{key}" in PAGE), key
+    for key, default in re.findall(r"`(\w+)` \((-?[\d.]+)\)", row):
+        assert float(default) == parameters(kind)[key].default, key
 
 
 @pytest.mark.parametrize("text", [TOP + ONNX, TOP + LINEAR, TOP + PYTHON, TOP + AUTO, TOP + COLUMNS + LINEAR])

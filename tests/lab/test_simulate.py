@@ -38,7 +38,7 @@ def test_agrees_with_the_exact_chain(case: Any) -> None:
     table = np.array([[[0.5, 0.9], [0.5, 0.1]]])
     p1 = rational(case["p1"])
     policy = od.GeneralizedThompsonSampling(
-        od.TableExperts(table), od.log_loss, eta=rational(case["eta"]), prior=[p1, 1 - p1]
+        od.TableExperts(table), od.log_loss, eta=rational(case["eta"]), prior=[p1, 1 - p1], gamma=0.0
     )
     run = simulate(policy, worlds.TableWorld(table[:, 0]), steps=int(case["T"]), runs=20_000, seed=2)
     mean, error = run.mean()
@@ -85,12 +85,12 @@ def test_what_the_compiled_path_does_not_know_goes_step_by_step() -> None:
     tied = table.copy()
     tied[0, 1] = 0.5
     kernels.use("numba")
-    plain = od.GeneralizedThompsonSampling(od.TableExperts(table))
+    plain = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0)
     assert finite.suits(plain, world)
     for policy in (
-        od.GeneralizedThompsonSampling(od.TableExperts(tied)),
-        od.GeneralizedThompsonSampling(od.TableExperts(table), share=0.1),
-        od.GeneralizedThompsonSampling(od.TableExperts(table), zero),
+        od.GeneralizedThompsonSampling(od.TableExperts(tied), gamma=0.0),
+        od.GeneralizedThompsonSampling(od.TableExperts(table), share=0.1, gamma=0.0),
+        od.GeneralizedThompsonSampling(od.TableExperts(table), zero, gamma=0.0),
         od.Bounded(plain, floors=0.01),
     ):
         assert not finite.suits(policy, world)
@@ -174,7 +174,7 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
     table, world = instance()
     settings: Any = {"steps": 10, "runs": 2} | wrong
     with pytest.raises(od.InvalidInput, match=message):
-        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table)), world, **settings)
+        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0), world, **settings)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
 def test_wrong_parts(wrong: Any, message: str) -> None:
     table, world = instance()
     settings: Any = {
-        "policy": od.GeneralizedThompsonSampling(od.TableExperts(table)),
+        "policy": od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0),
         "world": world,
         "steps": 3,
     } | wrong
@@ -205,7 +205,7 @@ def test_seeds_bring_other_truths_and_other_orders() -> None:
     """A world's own choices belong to the seed of the simulation, apart from the stream of contexts."""
     table = np.clip(np.random.default_rng(1).beta(2, 2, (8, 8, 2)), 0.05, 0.95)
     drawn = worlds.DrawnTruth(table, np.full(8, 1 / 8))
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(table))
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0)
     truths, contexts = [], []
     for seed in range(200):
         run = simulate(policy, drawn, steps=2, seed=seed)

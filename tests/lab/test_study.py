@@ -9,8 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.lab import simulate
-from oddsmith.lab.places import MODELS
-from oddsmith.lab.players import KINDS
+from oddsmith.lab.problem_tables import MODELS
 from oddsmith.lab.study import Study, read_study
 
 GOOD = """
@@ -223,13 +222,6 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
         "bound",
     ]
     assert "report:" in printed
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_policy(tmp_path: Path, kind: str) -> None:
-    text = f"steps = 30\nruns = 2\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.p]\nkind = '{kind}'\n"
-    (row,) = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table.rows
-    assert 0 <= float(row[2]) < 30
 
 
 def test_who_earns_most_comes_first_then_the_picture_then_the_table(tmp_path: Path, capsys: Any) -> None:

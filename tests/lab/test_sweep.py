@@ -74,8 +74,8 @@ def test_a_damaged_cell_is_done_again(tmp_path: Path) -> None:
 
 def test_what_changes_a_result_changes_the_key() -> None:
     table = np.array([[[0.2, 0.8], [0.6, 0.4]]])
-    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(table)), TableWorld(table[:, 0])
-    other = od.GeneralizedThompsonSampling(od.TableExperts(table), eta=0.4)
+    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0), TableWorld(table[:, 0])
+    other = od.GeneralizedThompsonSampling(od.TableExperts(table), eta=0.4, gamma=0.0)
     base: dict[str, Any] = {"policy": "a", "world": "w", "seed": 0, "plays": policy, "where": world, "steps": 5}
     changes: list[dict[str, Any]] = [
         {},
@@ -101,7 +101,7 @@ def test_wrong_sweeps(tmp_path: Path) -> None:
     with pytest.raises(od.InvalidInput, match="engine must be one of"):
         sweep(cells()[:1], tmp_path, engine="slurm")
     model = LogisticRegression().fit(np.eye(2), [0, 1])
-    unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]))
+    unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]), gamma=0.0)
     with pytest.raises(od.NoVersion, match="give ModelExperts a version"):
         sweep(grid({"p": unnamed}, {"w": TableWorld(np.eye(2))}, steps=3), tmp_path)
 
@@ -132,15 +132,15 @@ TWO = np.array([[[0.2, 0.8], [0.6, 0.4]]])
 
 
 def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO))
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0)
     with pytest.raises(od.NotPortable, match="must be a dataclass, known by its fields; got Plain"):
         sweep(grid({"p": policy}, {"w": Plain(0.1)}, steps=3), tmp_path)
 
 
 def test_seeds_may_be_read_once_and_names_must_differ(tmp_path: Path) -> None:
-    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(TWO)), TableWorld(TWO[:, 0])
+    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0), TableWorld(TWO[:, 0])
     assert len(grid({"a": policy, "b": policy}, {"w": world}, seeds=iter([0, 1, 2]), steps=3)) == 6
-    other = od.GeneralizedThompsonSampling(od.TableExperts(TWO), eta=0.1)
+    other = od.GeneralizedThompsonSampling(od.TableExperts(TWO), eta=0.1, gamma=0.0)
     with pytest.raises(od.InvalidInput, match="cells must differ"):
         sweep([*grid({"a": policy}, {"w": world}, steps=3), *grid({"a": other}, {"w": world}, steps=3)], tmp_path)
     with pytest.raises(od.InvalidInput, match="seed must be"):

@@ -77,8 +77,8 @@ def test_with_discount_order_matters_and_compiled_paths_step_aside() -> None:
     assert not np.allclose(there.log_weights, back.log_weights)
     table = np.random.default_rng(0).uniform(0.1, 0.9, (4, 2, 3))
     world, experts = TableWorld(table[:, 0]), od.TableExperts(table)
-    assert not suits(od.GeneralizedThompsonSampling(experts, discount=0.9), world)
-    assert not suits(od.Windowed(od.GeneralizedThompsonSampling(experts), 5), world)
+    assert not suits(od.GeneralizedThompsonSampling(experts, discount=0.9, gamma=0.0), world)
+    assert not suits(od.Windowed(od.GeneralizedThompsonSampling(experts, gamma=0.0), 5), world)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.1, 1.1, np.nan, "0.9", True])
@@ -170,7 +170,7 @@ def test_unsuited_policies_and_windows_are_refused() -> None:
     unsuited: dict[str, Any] = {
         "fixed experts, share=0.1 and discount=1": plain(share=0.1),
         "fixed experts, share=0 and discount=0.9": plain(discount=0.9),
-        "experts that learn, share=0 and discount=1": od.GeneralizedThompsonSampling(Learning()),
+        "experts that learn, share=0 and discount=1": od.GeneralizedThompsonSampling(Learning(), gamma=0.0),
         "Bounded": od.Bounded(plain()),
     }
     for got, policy in unsuited.items():

@@ -27,7 +27,7 @@ def test_gamma_schedule_counts_decisions_or_else_rewards() -> None:
 
 
 def test_prior_by_name_is_prior_by_place() -> None:
-    by_name = od.GeneralizedThompsonSampling(BANK, prior={"c": 0.5, "a": 0.2, "b": 0.3})
+    by_name = od.GeneralizedThompsonSampling(BANK, prior={"c": 0.5, "a": 0.2, "b": 0.3}, gamma=0.0)
     np.testing.assert_array_equal(by_name.prior, [0.2, 0.3, 0.5])
     np.testing.assert_allclose(by_name.posterior(by_name.init()), [0.2, 0.3, 0.5])
 
@@ -57,7 +57,7 @@ def test_a_sleeper_neither_gains_nor_loses_on_average(any_kernels: str) -> None:
 
 
 def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: str) -> None:
-    policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, eta=1.0, prior=[0.5, 0.5, 0.0])
+    policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, eta=1.0, prior=[0.5, 0.5, 0.0], gamma=0.0)
     sure = np.array([[1.0, 0.5], [0.5, 0.5], [0.5, 0.5]])
     state = policy.update(policy.init(), od.decide(policy, policy.init(), sure, 0.1), 0.0)
     np.testing.assert_array_equal(policy.posterior(state), [0, 1, 0])
@@ -70,14 +70,14 @@ def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: st
 
 
 def test_own_loss_that_leaves_its_domain_is_named(any_kernels: str) -> None:
-    policy = od.GeneralizedThompsonSampling(BANK, od.log_loss)
+    policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, gamma=0.0)
     decision = od.decide(policy, policy.init(), np.array([[1.2, 0.5], [0.5, 0.5], [0.2, 0.1]]), 0.1)
     with pytest.raises(od.OutOfDomain, match=r"NaN for 1\.2 of expert 'a'"):
         policy.update(policy.init(), decision, 1.0)
 
 
 def test_merge_refuses_where_order_matters() -> None:
-    policy = od.GeneralizedThompsonSampling(BANK, share=0.1)
+    policy = od.GeneralizedThompsonSampling(BANK, share=0.1, gamma=0.0)
     with pytest.raises(od.OrderMatters, match=r"share=0\.1"):
         policy.merge(policy.init(), policy.init())
 

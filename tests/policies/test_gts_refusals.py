@@ -39,7 +39,7 @@ def test_what_merge_refuses() -> None:
         (gts(share=0.25), "share=0.25$"),
         (gts(discount=0.5), "discount=0.5$"),
         (gts(share=0.25, discount=0.5), "share=0.25$"),
-        (od.GeneralizedThompsonSampling(Learning(NAMES)), "experts that learn$"),
+        (od.GeneralizedThompsonSampling(Learning(NAMES), gamma=0.0), "experts that learn$"),
     ):
         with pytest.raises(od.OrderMatters, match=fixed + why):
             policy.merge(policy.init())
@@ -51,7 +51,7 @@ def test_what_merge_refuses() -> None:
 
 
 def test_experts_that_learn_are_taught_after_they_were_judged() -> None:
-    policy = od.GeneralizedThompsonSampling(Learning(NAMES), od.square_loss, eta=0.8, prior=PRIOR)
+    policy = od.GeneralizedThompsonSampling(Learning(NAMES), od.square_loss, eta=0.8, prior=PRIOR, gamma=0.0)
     made, _ = decisions(policy, 2)
     state = policy.update(policy.init(), made[0], 0.75)
     assert (state.experts[0].tolist(), state.experts[1].tolist()) == ([0.75], [1])
@@ -60,13 +60,13 @@ def test_experts_that_learn_are_taught_after_they_were_judged() -> None:
     folded = od.fold(policy, policy.init(), made, [0.75, 0.5])
     assert (folded.experts[0].tolist(), folded.learnt) == ([1.25], 2)
     assert policy.posterior(folded) == pytest.approx(by_hand(policy, made, [0.75, 0.5]), rel=1e-12)
-    forgetful = od.GeneralizedThompsonSampling(Forgetful(NAMES))
+    forgetful = od.GeneralizedThompsonSampling(Forgetful(NAMES), gamma=0.0)
     with pytest.raises(od.InvalidInput, match=r"^update of experts must return their state, even if changed in place"):
         forgetful.update(forgetful.init(), made[0], 1.0)
     with pytest.raises(od.InvalidInput, match=r"^experts that learn must say learns = True; Silent overrides update"):
         od.GeneralizedThompsonSampling(Silent(NAMES))
     for wrapped in (od.Clipped(BANK, 0.1, 0.9), od.stack(BANK, od.GivenExperts(("d",))), od.Guarded(BANK)):
-        od.GeneralizedThompsonSampling(wrapped)  # they hand update on, and learn nothing themselves
+        od.GeneralizedThompsonSampling(wrapped, gamma=0.0)  # they hand update on, and learn nothing themselves
 
 
 @pytest.mark.parametrize("value", [-0.25, 1.25, np.array([0.5, 1.25]), np.array([-0.25, 0.5]), np.nan])

@@ -88,7 +88,7 @@ def weights_of(state: ExpertState) -> Any:
 
 
 def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> None:
-    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1])
+    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], gamma=0.0)
     state = ExpertState(np.log([1.0, 0.25, 0.5]), 7, policy.init().experts)
     newcomer = od.TableExperts(np.full((4, 1, 3), 0.5), names=("d",))
     changed, grown = added(policy, state, "d", 0.2, newcomer)
@@ -120,7 +120,7 @@ def test_a_retired_expert_is_not_asked_until_it_is_back() -> None:
         return said
 
     experts = od.FunctionExperts({name: says(name) for name in ("a", "b")}, ["x", "y"])
-    policy: Any = od.GeneralizedThompsonSampling(od.Guarded(experts))
+    policy: Any = od.GeneralizedThompsonSampling(od.Guarded(experts), gamma=0.0)
     left = retired(policy, policy.init(), "a")
     decision = od.decide(*left, None, 0.4)
     assert asked == ["b"]
@@ -132,7 +132,7 @@ def test_a_retired_expert_is_not_asked_until_it_is_back() -> None:
 
 
 def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
-    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], share=0.1)
+    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], share=0.1, gamma=0.0)
     state = ExpertState(np.log([1.0, 0.25, 0.5]), 7, policy.init().experts)
     changed, left = retired(policy, state, "a")
     np.testing.assert_allclose(weights_of(left), [0.0, 1 / 3, 2 / 3], atol=1e-15)
@@ -151,7 +151,7 @@ def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
 
 def test_what_becomes_of_a_policy_does_not_depend_on_the_state() -> None:
     """A snapshot's policy is found without its state: from the lines before it alone."""
-    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1])
+    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], gamma=0.0)
     for weights in ([0.0, -np.inf, -2000.0], [0.0, -np.inf, -np.inf]):
         state = ExpertState(np.array(weights), 7, policy.init().experts)
         assert added(policy, state, "b", 0.5) == (policy, state)  # refuted, not retired
@@ -166,7 +166,7 @@ def test_what_becomes_of_a_policy_does_not_depend_on_the_state() -> None:
 
 def test_who_joined_after_a_decision_sleeps_in_it() -> None:
     """The newcomer is charged the mix of those who spoke, so their proportion to it changes by its own factor only."""
-    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1])
+    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], gamma=0.0)
     state = policy.init()
     early = od.decide(policy, state, 1, 0.3)
     judged: Any = judge(policy)

@@ -134,7 +134,7 @@ def test_elimination_charges_sleepers_the_mix_of_the_awake(carried: bool) -> Non
     """An infinite loss among the awake is a mix of 0.3 = (0 + 0.6)/2, no infinite mean: as in GTS."""
     table = np.array([[[0.0, 0.9], [0.6, 0.4], [np.nan, np.nan]]])
     policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
-    gts = od.GeneralizedThompsonSampling(policy.experts, eta=1.0)
+    gts = od.GeneralizedThompsonSampling(policy.experts, eta=1.0, gamma=0.0)
     balance = np.array([0.5, 0.5, 0.0])
     state = policy.init()._replace(balance=balance)
     decision = drawn(policy.odds(state, 0), 0)

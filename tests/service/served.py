@@ -40,13 +40,14 @@ _LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 
 
 def place(
-    folder: Path, name: str = "news", *, top: str = "share = 0.05\n", service: str = "", experts: str = _LINEAR
+    folder: Path, name: str = "news", *, top: str = "policy.share = 0.05\n", service: str = "", experts: str = _LINEAR
 ) -> Path:
     """The policy file of an experiment; `top` are further settings, `service` the lines of [service]."""
     np.savez(folder / "lines.npz", weights=WEIGHTS, names=EXPERTS)
     np.savez(folder / "late.npz", weights=WEIGHTS[::-1][:1], names=["late"])
     path = folder / f"{name}.toml"
-    text = f'name = "{name}"\narms = {list(ARMS)}\ngamma = 0.1\nseed = 5\n{top}{experts}[service]\n{service}{_PATIENT}'
+    text = f'name = "{name}"\narms = {list(ARMS)}\npolicy.gamma = 0.1\nseed = 5\n{top}{experts}'
+    text += f"[service]\n{service}{_PATIENT}"
     path.write_text(text)
     return path
 

@@ -38,9 +38,9 @@ def write_policy(folder: Path) -> Path:
     )
     policy = folder / "news.toml"
     policy.write_text(
-        'arms = ["x", "y", "z"]\nseed = 3\nshare = 0.05\ngamma = 0.1\n'
+        'arms = ["x", "y", "z"]\nseed = 3\npolicy.share = 0.05\npolicy.gamma = 0.1\n'
+        "policy.prior.lines = { ann = 0.5, ben = 0.3, cy = 0.2 }\n"
         f'[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n{bench}'
-        "[prior.lines]\nann = 0.5\nben = 0.3\ncy = 0.2\n"
         "[service]\nwindow_s = 100\ndefault_reward = 0.25\nsnapshot_every = 7\n"
     )
     return policy

@@ -15,7 +15,7 @@ from service.served import CONTEXT, Hands, Here, here, place, rows, wait
 from storage.samples import bits
 
 WINDOW = "window_s = 3600\n"
-LEARNERS = '[experts.learners]\nkind = "auto"\nsize = "small"\n'  # their snapshots are large
+LEARNERS = 'policy.kind = "auto"\npolicy.size = "small"\n'  # their snapshots are large
 STUDENT = """
 import numpy as np
 import oddsmith as od

@@ -14,7 +14,7 @@ from oddsmith.storage import SQLiteReader
 from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
 
-LEARNERS = '[experts.learners]\nkind = "auto"\nsize = "small"\n'
+LEARNERS = 'policy.kind = "auto"\npolicy.size = "small"\n'
 COUNTER = """
 import threading
 import numpy as np
@@ -186,7 +186,8 @@ def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path)
 
 
 def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Path) -> None:
-    file = place(tmp_path, top="", experts=LEARNERS + '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n')
+    tables = '[experts.learners]\nkind = "auto"\nsize = "small"\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+    file = place(tmp_path, top="", experts=tables)
     with here(file) as served:
         for id in "abcd":
             served.decide(id)

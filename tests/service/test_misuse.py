@@ -30,7 +30,7 @@ def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any)
 
 
 def test_learners_refuse_what_they_cannot_read(tmp_path: Path) -> None:
-    with here(place(tmp_path, top="", experts='[experts.auto]\nkind = "auto"\n')) as served:
+    with here(place(tmp_path, top="", experts='policy.kind = "auto"\n')) as served:
         assert "a dict or a row; got the number 5" in served.post("decide", {"context": 5}, status=422)["error"]
         served.post("decide", {"context": {"hour": 5}})
 
@@ -58,7 +58,7 @@ def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
         "column 'age' must be a number; got 'old'": complete | {"age": "old"},
         "column 'city' must be text, a number, True or False; got a list": complete | {"city": ["Rome"]},
     }
-    with here(place(tmp_path, top="", experts=schema + '[experts.auto]\nkind = "auto"\n')) as served:
+    with here(place(tmp_path, top="", experts='policy.kind = "auto"\n' + schema)) as served:
         for words, context in refused.items():
             assert words in served.post("decide", {"context": context}, status=422)["error"]
         for changed in ({}, {"age": None}, {"city": None}, {"city": "Lima"}, {"shop": "north"}, {"age": True}):

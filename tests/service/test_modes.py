@@ -12,7 +12,7 @@ from oddsmith.storage.events import DecisionMade
 from service.served import ARMS, CONTEXT, EXPERTS, WEIGHTS, Here, here, place
 from storage.samples import bits, stored
 
-PLAIN = "share = 0.0\n"  # then a posterior is a product, which can be computed by hand
+PLAIN = "policy.share = 0.0\n"  # then a posterior is a product, which can be computed by hand
 GAMMA = 0.1
 BENCH = """
 [experts.lines]
@@ -173,7 +173,8 @@ def test_in_the_shadow_what_a_policy_computes_is_of_the_incumbents_odds(tmp_path
     )
     (tmp_path / "shadowed.py").write_text(code)
     file = tmp_path / "news.toml"
-    file.write_text("arms = ['x', 'y']\nseed = 5\n[policy]\nfactory = 'shadowed:policy'\n[service]\nshadow = true\n")
+    text = "arms = ['x', 'y']\nseed = 5\n[policy]\nkind = 'python'\nfactory = 'shadowed:policy'\n"
+    file.write_text(text + "[service]\nshadow = true\n")
     with here(file) as served:
         served.post("decide", {"context": 0, "id": "s", "incumbent": "y", "incumbent_odds": {"x": 0.8, "y": 0.2}})
         [(_, event)] = stored(served.experiment().store)
@@ -241,7 +242,7 @@ def test_experts_join_and_retire_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_learners_are_served(tmp_path: Path) -> None:
-    auto = '[schema]\nnumbers = ["age"]\ncategories = ["city"]\n[experts.learners]\nkind = "auto"\nsize = "small"\n'
+    auto = 'policy.kind = "auto"\npolicy.size = "small"\n[schema]\nnumbers = ["age"]\ncategories = ["city"]\n'
     file = place(tmp_path, top="", experts=auto)
     with here(file) as served:
         for i in range(25):

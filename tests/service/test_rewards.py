@@ -130,7 +130,9 @@ def test_a_reward_counts_after_thirty_days_and_a_restart(tmp_path: Path) -> None
 def test_a_window_closes_with_the_default_until_a_real_reward_comes(tmp_path: Path) -> None:
     hands = Hands()
     file = place(
-        tmp_path, top="share = 0.05\nreward = { low = -1, high = 3 }\n", service="window_s = 0.5\ndefault_reward = 1\n"
+        tmp_path,
+        top="policy.share = 0.05\nreward = { low = -1, high = 3 }\n",
+        service="window_s = 0.5\ndefault_reward = 1\n",
     )
     with here(file, clock=hands.clock()) as served:
         for id in IDS[:4]:
@@ -205,7 +207,7 @@ def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_conflicts_speak_in_the_callers_units(tmp_path: Path) -> None:
-    euros = "share = 0.05\nreward = { low = -5.0, high = 15.0 }\n"
+    euros = "policy.share = 0.05\nreward = { low = -5.0, high = 15.0 }\n"
     with here(place(tmp_path, top=euros)) as served:
         for id in IDS[:2]:
             served.decide(id)

@@ -69,7 +69,9 @@ def rivals(loss: AnyLoss) -> list[Row]:
 
     def feel_good(found: Bound, world: "OrdinaryWorld") -> Policy:
         eta, optimism = float(found.eta or 0.0), float(found.gamma or 0.0)
-        return GeneralizedThompsonSampling(world.experts, function, eta=eta, prior=world.priors, optimism=optimism)
+        return GeneralizedThompsonSampling(
+            world.experts, function, eta=eta, prior=world.priors, optimism=optimism, gamma=0.0
+        )
 
     def exp4(found: Bound, world: "OrdinaryWorld") -> Policy:
         return EXP4(world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors)

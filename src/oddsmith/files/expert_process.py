@@ -20,7 +20,8 @@ from oddsmith.experts.frames import LARGEST, receive, send
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Leaf, ask
 from oddsmith.experts.schema import Schema
-from oddsmith.files.experts import Seat, read_bank
+from oddsmith.files.building import BuildContext
+from oddsmith.files.experts import read_bank
 from oddsmith.files.keys import Keys
 from oddsmith.fingerprint import describe, opaque
 
@@ -74,8 +75,8 @@ def _end_with(link: socket.socket) -> None:
 
 def _bank(order: dict[str, Any]) -> Guarded:
     schema = None if order["schema"] is None else Schema(**order["schema"])
-    seat = Seat(Path(order["folder"]), tuple(order["arms"]), schema)
-    bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), seat).experts
+    build = BuildContext(Path(order["folder"]), tuple(order["arms"]), schema)
+    bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), build).experts
     if bank.learns:
         isolate = f"experts.{order['name']}.isolate"
         raise InvalidInput(f"{isolate} must be false for experts that learn; what they know is part of the state")

@@ -72,6 +72,13 @@ class Keys:
             raise InvalidInput(f"{self.named(name)} must be {what}; got {value!r:.60}{meant}")
         return value
 
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        value: bool = self.get(name, default)
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{self.named(name)} must be true or false; got {value!r:.60}")
+        return value
+
     def table(self, name: str, default: Any = _REQUIRED) -> "Keys":
         """A table inside this one."""
         value = self.get(name, default)
@@ -86,12 +93,20 @@ class Keys:
             raise InvalidInput(f"{self.named(name)} must have at least one table [{self.named(name)}.NAME]; got none")
         return {inner: outer.table(inner) for inner in outer.values}
 
-    def close(self) -> None:
-        """Refuses keys that nobody asked for, and proposes the one that may have been meant."""
+    def close(self, elsewhere: Mapping[str, str] | None = None) -> None:
+        """Refuses keys that were not asked for, and proposes the one that was meant, or says where it belongs.
+
+        >>> Keys({"gamma": 0.1}).close({"gamma": "[policy]"})
+        Traceback (most recent call last):
+        oddsmith.errors.InvalidInput: gamma is not a key here; it belongs to [policy]. Allowed:
+        """
         for name in self.values:
             if name not in self._asked:
-                meant, allowed = did_you_mean(name, self._asked), ", ".join(dict.fromkeys(self._asked))
-                raise InvalidInput(f"{self.named(name)} is not a key; {meant}Allowed: {allowed}")
+                allowed = ", ".join(dict.fromkeys(self._asked))
+                meant = f"; {did_you_mean(name, self._asked)}"
+                if elsewhere is not None and name in elsewhere:
+                    meant = f" here; it belongs to {elsewhere[name]}. "
+                raise InvalidInput(f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip())
 
     def blame(self, error: _Error) -> _Error:
         """The same error, said of this table: "prior must …" becomes "policies.mine.prior must …"."""

@@ -8,11 +8,15 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.errors import InvalidInput
+from oddsmith.experts.schema import Schema
+from oddsmith.files import read_policy
+from oddsmith.files.building import BuildContext, bank_of
 from oddsmith.files.keys import Keys, read_toml
+from oddsmith.files.kinds import parameters, read_policy_table
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.leaders import leader, regrets
-from oddsmith.lab.places import Place, place
-from oddsmith.lab.players import Seat, player
+from oddsmith.lab.problem_tables import read_problem
+from oddsmith.lab.problems import Problem, column_names
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
 from oddsmith.losses import LOSSES
@@ -54,13 +58,13 @@ class Study:
     seeds: tuple[int, ...]
     delay: int | Delay
     noise: Noise
-    places: dict[str, Place]
+    problems: dict[str, Problem]
     policies: dict[tuple[str, str], Policy]  # by world and name
 
     def cells(self) -> list[Cell]:
         """What `sweep` runs."""
         return [
-            Cell(name, world, seed, policy, self.places[world].world, self.steps, self.runs, self.delay, self.noise)
+            Cell(name, world, seed, policy, self.problems[world].world, self.steps, self.runs, self.delay, self.noise)
             for (world, name), policy in self.policies.items()
             for seed in self.seeds
         ]
@@ -70,13 +74,13 @@ class Study:
         found = sweep(self.cells(), out, engine=engine, workers=workers)
         columns = {name: np.array(found[name].to_pylist()) for name in found.column_names}
         rows, sections, sentences, pictures = [], [], [], []
-        for world in self.places:
+        for world in self.problems:
             curves = {}
             for name in (policy for where, policy in self.policies if where == world):
                 mine = (columns["world"] == world) & (columns["policy"] == name)
                 curves[name] = _curve({key: values[mine] for key, values in columns.items()}, by_seed=self._by_seed)
                 rows.append((world, name, *self._numbers(world, name, curves[name])))
-            where = f"{world}: " if len(self.places) > 1 else ""
+            where = f"{world}: " if len(self.problems) > 1 else ""
             totals = {name: curve.totals for name, curve in curves.items()}
             sentences.append(f"{where}{leader(totals, steps=self.steps, unit='seeds' if self._by_seed else 'runs')}.")
             pictures.append(regrets(totals, where))
@@ -103,7 +107,7 @@ class Study:
 
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta of the theory."""
-        policy, where = self.policies[world, name], self.places[world]
+        policy, where = self.policies[world, name], self.problems[world]
         if not isinstance(policy, GeneralizedThompsonSampling):
             return None
         loss = next((known for known, function in LOSSES.items() if policy.loss is function), None)
@@ -117,9 +121,9 @@ class Study:
         return theory.regret_bound(loss, gamma=policy.gamma, **problem).bound
 
     def _intro(self) -> str:
-        total, n = self.runs * len(self.seeds), len(self.policies) // len(self.places)
+        total, n = self.runs * len(self.seeds), len(self.policies) // len(self.problems)
         return (
-            f"{n} policies in {len(self.places)} worlds, {self.steps:,} steps, {total:,} runs of "
+            f"{n} policies in {len(self.problems)} worlds, {self.steps:,} steps, {total:,} runs of "
             "each. Regret is exact: the best arm's mean reward minus the expected reward of the odds played."
         )
 
@@ -157,16 +161,52 @@ def read_study(path: Path) -> Study:
         raise InvalidInput(f"seeds must be a list of whole numbers from 0 to 2^63 - 1; got {seeds!r:.60}")
     if len(set(seeds)) < len(seeds):
         raise InvalidInput(f"seeds must differ; got {seeds!r:.60}")
-    places = {name: place(table) for name, table in keys.tables("worlds").items()}
-    tables = keys.tables("policies")
+    problems = {name: read_problem(table) for name, table in keys.tables("worlds").items()}
+    tables, folder = keys.tables("policies"), path.resolve().parent
     policies = {
-        (world, name): player(Keys(table.values, f"policies.{name}"), Seat(where.experts, where.world.n_arms, steps))
-        for world, where in places.items()
+        (world, name): _policy(Keys(table.values, f"policies.{name}"), problem, _build(problem, folder, steps))
+        for world, problem in problems.items()
         for name, table in tables.items()
     }
-    study = Study(title, steps, runs, tuple(seeds), _delay(keys), _noise(keys), places, policies)
+    study = Study(title, steps, runs, tuple(seeds), _delay(keys), _noise(keys), problems, policies)
     keys.close()
     return study
+
+
+def _build(problem: Problem, folder: Path, steps: int) -> BuildContext:
+    """What a policy of an experiment is built for: the world's experts, features and horizon."""
+    return BuildContext(
+        folder,
+        column_names(problem.n_arms, ""),
+        Schema(problem.columns) if problem.columns else None,
+        {"world": bank_of(problem.experts)},
+        steps,
+        rows_per_arm=problem.rows_per_arm,
+        contexts=problem.contexts,
+    )
+
+
+def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
+    """The policy of a table, or of the policy file that it names; without the world's experts, on features."""
+    if "file" not in keys.values:
+        policy = read_policy_table(keys, build)
+        taken = parameters(keys.text("kind", "gts"))
+        if "dim" in taken and "n_arms" not in taken and not problem.rows_per_arm:
+            raise InvalidInput(f"{keys.named('kind')} must suit the world, which has no row of features for each arm")
+        return policy if "experts" in taken else problem.seen_by(policy)
+    file = read_policy(build.folder / keys.text("file"), build)
+    keys.close()
+    if len(file.arms) != problem.n_arms:
+        raise InvalidInput(
+            f"{keys.named('file')} must be about the world's {problem.n_arms} arms; got {len(file.arms)}"
+        )
+    asked = () if file.schema is None else (*file.schema.numbers, *file.schema.categories)
+    if absent := [name for name in asked if name not in problem.columns]:
+        columns = f"{', '.join(problem.columns[:8])}; got {absent[0]!r}"
+        raise InvalidInput(f"{keys.named('file')} must have a schema of the world's columns, {columns}")
+    if "experts" in parameters(file.kind) and "experts" not in file.table:
+        return file.policy
+    return problem.seen_by(file.policy, named=file.schema is not None)
 
 
 def _delay(keys: Keys) -> int | Delay:

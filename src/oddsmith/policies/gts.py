@@ -43,7 +43,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     experts: Experts
     loss: Loss = log_loss
     eta: float = 0.5
-    gamma: float | Schedule = 0.0
+    gamma: float | Schedule = 0.02
     prior: Any = None
     optimism: float = 0.0
     share: float = 0.0

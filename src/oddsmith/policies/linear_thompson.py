@@ -52,7 +52,13 @@ class LinearThompsonSampling(OverPosterior):
 
 
 def linear_class(
-    dim: int, n_arms: int | None = None, *, eta: float = 1.0, gamma: float = 0.01, ridge: float = 1.0
+    dim: int = 0,
+    n_arms: int | None = None,
+    *,
+    eta: float = 1.0,
+    gamma: float = 0.01,
+    ridge: float = 1.0,
+    schema: Schema | None = None,
 ) -> LinearThompsonSampling:
     """GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and square loss: the posterior is Gaussian.
 
@@ -62,4 +68,4 @@ def linear_class(
     2.0
     """
     number("eta", eta, low=0, high=np.inf, open_low=True)
-    return LinearThompsonSampling(dim, n_arms, ridge=ridge, weight=2 * eta, gamma=gamma)
+    return LinearThompsonSampling(dim, n_arms, ridge=ridge, weight=2 * eta, gamma=gamma, schema=schema)

@@ -42,7 +42,13 @@ class LogisticThompsonSampling(OverPosterior, OverLogistic):
 
 
 def logistic_class(
-    dim: int, n_arms: int | None = None, *, eta: float = 0.5, gamma: float = 0.01, ridge: float = 1.0
+    dim: int = 0,
+    n_arms: int | None = None,
+    *,
+    eta: float = 0.5,
+    gamma: float = 0.01,
+    ridge: float = 1.0,
+    schema: Schema | None = None,
 ) -> LogisticThompsonSampling:
     """GTS over all logistic experts with prior N(0, I/ridge) and log loss, by Laplace, one reward at a time.
 
@@ -51,4 +57,4 @@ def logistic_class(
     >>> logistic_class(2).eta
     0.5
     """
-    return LogisticThompsonSampling(dim, n_arms, ridge=ridge, eta=eta, gamma=gamma)
+    return LogisticThompsonSampling(dim, n_arms, ridge=ridge, eta=eta, gamma=gamma, schema=schema)

@@ -6,6 +6,7 @@ from oddsmith.arrays import number
 from oddsmith.experts.base import Experts
 from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.exp4 import EXP4
+from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.oracles import OracleName
 from oddsmith.policies.schedules import PowerSchedule
@@ -17,6 +18,7 @@ from oddsmith.theory.tuning import tune, worst_prior
 __all__ = [
     "epsilon_greedy",
     "exp4",
+    "fastcb",
     "feel_good",
     "follow_the_leader",
     "squarecb",
@@ -57,7 +59,7 @@ def tuned(
     return GeneralizedThompsonSampling(experts, function, eta=tuning.eta, gamma=gamma, prior=checked)
 
 
-def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float) -> GeneralizedThompsonSampling:
+def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float = 0.05) -> GeneralizedThompsonSampling:
     """Follow the expert of least total loss, and with probability epsilon an arm at random; ties share.
 
     GTS with a learning rate so large that all weight is on the leader; epsilon 0 is follow-the-leader.
@@ -107,3 +109,8 @@ def squarecb(experts: Experts, *, n_arms: int, steps: int, prior: Any = None, or
     """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
     bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
     return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=prior)
+
+
+def fastcb(experts: Experts, *, n_arms: int, prior: Any = None, oracle: OracleName = "mixture") -> FastCB:
+    """FastCB with the sharpness 10 K, which suits worlds where the best arm costs little (theory 5.3)."""
+    return FastCB(experts, sharpness=10.0 * n_arms, oracle=oracle, prior=prior)

@@ -7,7 +7,6 @@ from typing import Any
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.files import PolicyFile
-from oddsmith.files.experts import read_flag
 from oddsmith.files.keys import Keys
 from oddsmith.storage.base import Rule
 
@@ -71,8 +70,8 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
         rule,
         window,
         file.reward_scale.reward(default),
-        read_flag(keys, "sticky"),
-        read_flag(keys, "shadow"),
+        keys.flag("sticky"),
+        keys.flag("shadow"),
         _optional(keys, "erase_after_days", 0.0, 1e6),
         keys.whole("snapshot_every", 10_000),
         keys.number("timeout_ms", 50.0, low=1e-3, high=1e9),

@@ -8,6 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, finite
 from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import check_names
 from oddsmith.worlds.base import History, World
 
 __all__ = ["ClassificationWorld"]
@@ -17,7 +18,8 @@ __all__ = ["ClassificationWorld"]
 class ClassificationWorld(World):
     """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled order of its own, again and again.
 
-    The context is the row's features, (runs, d). Rewards are sure: 1 for the right class.
+    The context is the row's features, (runs, d), whose names are `columns`, if they have any. Rewards are sure: 1 for
+    the right class.
 
     >>> world = ClassificationWorld(np.eye(3), np.array([0, 1, 1]), seed=0)
     >>> context = world.context(1, 1, np.random.default_rng(0))
@@ -29,6 +31,7 @@ class ClassificationWorld(World):
     y: Any
     seed: int = 0
     simulation: int = 0
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
@@ -38,6 +41,8 @@ class ClassificationWorld(World):
             )
         if y.max() >= max(len(x), 2):
             raise InvalidInput(f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in {len(x)} rows")
+        if self.columns:
+            object.__setattr__(self, "columns", check_names("columns", self.columns, n=x.shape[1]))
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "y", y.astype(np.int64))
 

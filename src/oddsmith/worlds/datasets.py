@@ -32,19 +32,20 @@ def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
 
 def _bundled(name: str, *, seed: int) -> ClassificationWorld:
     found = getattr(_datasets(), f"load_{name}")()
-    return ClassificationWorld(found.data, found.target, seed)
+    return ClassificationWorld(found.data, found.target, seed, columns=tuple(map(str, found.feature_names)))
 
 
 def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
-    """The arrays X (rows, features) and y (a class for each row, in 0 … K-1) of a file.npz."""
+    """The arrays X (rows, features), y (a class for each row, in 0 … K-1) and perhaps columns (names) of a file.npz."""
     if not Path(path).is_file():
         raise InvalidInput(f"data must be a file.npz that is there; got {path}")
     try:
         with np.load(path, allow_pickle=False) as arrays:
             x, y = arrays["X"], arrays["y"]
+            columns = arrays["columns"].tolist() if "columns" in arrays else ()
     except (OSError, TypeError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"data must be a file.npz with arrays X and y; {path}: {error}") from error
-    return ClassificationWorld(x, y, seed)
+    return ClassificationWorld(x, y, seed, columns=columns)
 
 
 def _openml(name: str, *, seed: int) -> ClassificationWorld:
@@ -59,7 +60,8 @@ def _openml(name: str, *, seed: int) -> ClassificationWorld:
         raise InvalidInput(
             f"openml:{name} must be a data set that can be fetched; {type(error).__name__}: {error}"
         ) from error
-    return ClassificationWorld(_numbers(found.data), found.target.astype("category").cat.codes.to_numpy(), seed)
+    classes = found.target.astype("category").cat.codes.to_numpy()
+    return ClassificationWorld(_numbers(found.data), classes, seed, columns=tuple(map(str, found.data.columns)))
 
 
 def _numbers(frame: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oddsmith.lab.claims import circumstances, conditions, exploration, halls, lemma, priors, special
+from oddsmith.lab.claims import circumstances, conditions, exploration, gallery_worlds, lemma, priors, special
 from oddsmith.lab.claims.adversary import adversary
 from oddsmith.lab.claims.base import Outcome, Sizes
 from oddsmith.lab.claims.continuous import continuous
@@ -29,11 +29,11 @@ EXPERIMENTS: dict[str, Callable[[Sizes], Outcome]] = {
     "adversary": adversary,
     "covers": covers,
     "rates": slopes,
-    "gallery-benign": halls.benign,
-    "gallery-pessimistic": halls.pessimistic,
-    "gallery-adversarial": halls.adversarial,
-    "gallery-linear": halls.linear,
-    "gallery-real": halls.real,
-    "gallery-cheap": halls.cheap,
+    "gallery-benign": gallery_worlds.benign,
+    "gallery-pessimistic": gallery_worlds.pessimistic,
+    "gallery-adversarial": gallery_worlds.adversarial,
+    "gallery-linear": gallery_worlds.linear,
+    "gallery-real": gallery_worlds.real,
+    "gallery-cheap": gallery_worlds.cheap,
     "continuous": continuous,
 }

@@ -1,16 +1,18 @@
 """Contexts chosen by an adversary who sees the policy's state: the bounds promise to hold, and do."""
 
 from math import log
+from typing import Any
 
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, in_order, instance, measure
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, in_order, instance, measure
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import feel_good
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import band, panels, svg
 from oddsmith.worlds.adversarial import AdaptiveAdversary
+from oddsmith.worlds.tables import TableWorld
 
 __all__ = ["adversary"]
 
@@ -18,16 +20,15 @@ __all__ = ["adversary"]
 def adversary(sizes: Sizes) -> Outcome:
     """Every bound holds although each context is the one of largest current regret, run by run."""
     problem, steps, runs = instance(contexts=40), sizes.steps(3000, 1500), sizes.runs(48)
-    world = AdaptiveAdversary(problem.world)
-    tuned = theory.regret_bound("log", n_arms=3, steps=steps, prior=problem.prior)
-    still = theory.regret_bound("log", n_arms=3, steps=steps, prior=problem.prior, gamma=0.0)
-    gamma = float(tuned.gamma or 0.0)
-    good = theory.feelgood_bound("log", n_arms=3, steps=steps, prior=problem.prior)
+    world = AdaptiveAdversary(TableWorld(problem.table[:, 0]))
+    given: Any = {"n_arms": 3, "steps": steps, "prior": problem.true_prior}
+    tuned, still = theory.regret_bound("log", **given), theory.regret_bound("log", gamma=0.0, **given)
+    gamma, good, most = float(tuned.gamma or 0.0), theory.feelgood_bound("log", **given), -2 * log(problem.true_prior)
     entries = {
-        "Thompson sampling": (problem.policy(eta=1.0), None),
-        "log, eta 1/2, gamma 0": (problem.policy(eta=0.5), still.bound),
-        "Feel-Good": (feel_good(problem.policy().experts, n_arms=3, steps=steps), good.bound),
-        f"log, eta 1/2, tuned gamma {gamma:.3f}": (problem.policy(eta=0.5, gamma=gamma), tuned.bound),
+        "Thompson sampling": (gts(problem.experts, eta=1.0), None),
+        "log, eta 1/2, gamma 0": (gts(problem.experts, eta=0.5), still.bound),
+        "Feel-Good": (feel_good(problem.experts, n_arms=3, steps=steps), good.bound),
+        f"log, eta 1/2, tuned gamma {gamma:.3f}": (gts(problem.experts, eta=0.5, gamma=gamma), tuned.bound),
     }
     claims: list[Claim] = []
     means = []
@@ -38,7 +39,7 @@ def adversary(sizes: Sizes) -> Outcome:
             claims.append(at_most(f"regret against the adversary: {name}", "Theorem 1", run.total, bound))
         if name.startswith("log"):
             gap = run.traces["gap"].sum(axis=0)
-            claims.append(at_most(f"total gap against the adversary: {name}", "Lemma 1", gap, -2 * log(problem.prior)))
+            claims.append(at_most(f"total gap against the adversary: {name}", "Lemma 1", gap, most))
         means.append(mean_and_error(run.total)[0])
         at = np.unique(np.geomspace(1, steps, 50).round().astype(int)) - 1
         curve = np.array([mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]])

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.experts.base import Experts
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Delay
+from oddsmith.lab.problems import Problem, table_problem
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
@@ -17,11 +19,10 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Table
 from oddsmith.worlds.base import Noise, World
-from oddsmith.worlds.tables import TableWorld, random_table
+from oddsmith.worlds.tables import random_table
 
 __all__ = [
     "Claim",
-    "Instance",
     "Outcome",
     "Sizes",
     "at_most",
@@ -72,37 +73,14 @@ class Sizes:
         return min(full, 24) if self.quick else full
 
 
-@dataclass(frozen=True, eq=False)
-class Instance:
-    """A random finite problem: experts' predictions (X, N, K), the first of them true."""
-
-    table: Array
-    world: TableWorld
-
-    @property
-    def n_arms(self) -> int:
-        return self.world.n_arms
-
-    @property
-    def prior(self) -> float:
-        """The uniform prior's probability of the truth."""
-        return 1 / int(self.table.shape[1])
-
-    def policy(
-        self, loss: str = "log", *, eta: float = 0.5, gamma: float = 0.0, prior: Any = None, share: float = 0.0
-    ) -> GeneralizedThompsonSampling:
-        """GTS over the instance's experts."""
-        return gts(self.table, loss, eta=eta, gamma=gamma, prior=prior, share=share)
-
-
-def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Instance:
+def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Problem:
     """A benign problem: `random_table`, whose first expert is true."""
     table = random_table(contexts, experts, arms, seed)
-    return Instance(table, TableWorld(table[:, 0]))
+    return table_problem(table, contexts=np.arange(contexts))
 
 
 def gts(
-    table: Array,
+    experts: Experts | Array,
     loss: str = "log",
     *,
     eta: float = 0.5,
@@ -111,10 +89,10 @@ def gts(
     optimism: float = 0.0,
     share: float = 0.0,
 ) -> GeneralizedThompsonSampling:
-    """GTS over a table of experts, by the name of its loss."""
-    experts = TableExperts(table)
+    """GTS over experts or a table of them, by the name of its loss."""
+    bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
     return GeneralizedThompsonSampling(
-        experts, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
+        bank, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
     )
 
 

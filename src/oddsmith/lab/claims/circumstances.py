@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, between, in_order, instance, measure, shown
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, between, gts, in_order, instance, measure, shown
 from oddsmith.lab.delays import GeometricDelay
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import thompson_sampling
@@ -30,7 +30,7 @@ def _points(panel: Any, x: Any, totals: list[Any], i: int, label: str) -> None:
 def delay(sizes: Sizes) -> Outcome:
     """Late rewards cost an additive term, proportional to the delay."""
     problem, steps, runs = instance(), sizes.steps(6000, 3000), sizes.runs()
-    delays, policy = (0, 10, 50, 200, 1000), problem.policy(gamma=_GAMMA)
+    delays, policy = (0, 10, 50, 200, 1000), gts(problem.experts, gamma=_GAMMA)
     late = [measure(policy, problem.world, steps=steps, runs=runs, delay=d).total for d in delays]
     plain = thompson_sampling(policy.experts)
     sampled = [measure(plain, problem.world, steps=steps, runs=runs, delay=d).total for d in delays]
@@ -41,7 +41,7 @@ def delay(sizes: Sizes) -> Outcome:
     random = np.array(late_by_chance)
     claims = []
     for d, total in zip(delays, late, strict=True):
-        bound = theory.delay_bound("log", n_arms=3, steps=steps, prior=problem.prior, delay=d, gamma=_GAMMA).bound
+        bound = theory.delay_bound("log", n_arms=3, steps=steps, prior=problem.true_prior, delay=d, gamma=_GAMMA).bound
         claims.append(at_most(f"regret with rewards {d:,} steps late", "Section 5", total, bound))
     per_step = float((late[-1].mean() - late[0].mean()) / delays[-1])
     claims.append(between("regret per step of delay", "docs/math 5.10", per_step, 0.0, 1.0))
@@ -75,7 +75,7 @@ def learning_rate(sizes: Sizes) -> Outcome:
     claims = []
     for i, loss in enumerate(("square", "log")):
         totals = [
-            measure(problem.policy(loss, eta=eta, gamma=_GAMMA), problem.world, steps=steps, runs=runs).total
+            measure(gts(problem.experts, loss, eta=eta, gamma=_GAMMA), problem.world, steps=steps, runs=runs).total
             for eta in etas
         ]
         _points(panel, etas, totals, i, f"{loss} loss")
@@ -105,8 +105,9 @@ def switching(sizes: Sizes) -> Outcome:
     world = SwitchingWorld([TableWorld(problem.table[:, i]) for i in truths], until=until)
     best = switches / (steps - 1)
     shares = (0.0, 1e-4, best, 1e-3, 1e-2, 0.1)
-    totals = [measure(problem.policy(gamma=_GAMMA, share=s), world, steps=steps, runs=runs).total for s in shares]
-    bound = theory.switching_bound("log", n_arms=3, steps=steps, prior=problem.prior, switches=switches, gamma=_GAMMA)
+    totals = [measure(gts(problem.experts, gamma=_GAMMA, share=s), world, steps=steps, runs=runs).total for s in shares]
+    given: Any = {"n_arms": 3, "steps": steps, "prior": problem.true_prior, "gamma": _GAMMA}
+    bound = theory.switching_bound("log", switches=switches, **given)
     means = [float(total.mean()) for total in totals]
     least, best_at = min(means), int(np.argmin(means))
     claims = (
@@ -138,10 +139,10 @@ def misspecified(sizes: Sizes) -> Outcome:
     totals, claims, bounds = [], [], []
     for error in errors:
         world = TableWorld(np.clip(problem.table[:, 0] + error * signs, 0, 1))
-        policy = problem.policy("square", eta=1.0, gamma=_GAMMA)
+        policy = gts(problem.experts, "square", eta=1.0, gamma=_GAMMA)
         totals.append(measure(policy, world, steps=steps, runs=runs).total)
         bound = theory.misspecified_bound(
-            "square", n_arms=3, steps=steps, prior=problem.prior, error=error**2, gamma=_GAMMA
+            "square", n_arms=3, steps=steps, prior=problem.true_prior, error=error**2, gamma=_GAMMA
         )
         bounds.append(bound.bound)
         claims.append(
@@ -171,7 +172,7 @@ def rounding(sizes: Sizes) -> Outcome:
     figure, axes = panels(2, width=4.6)
     claims = []
     for i, loss in enumerate(("square", "log")):
-        policy = problem.policy(loss, eta=theory.tight_coefficient(loss).eta, gamma=0.02)
+        policy = gts(problem.experts, loss, eta=theory.tight_coefficient(loss).eta, gamma=0.02)
         found = {
             name: measure(policy, problem.world, steps=steps, runs=runs, noise=noise, trace=("gap",))
             for name, noise in (("used as they are", Beta(5.0)), ("rounded by a coin", Bernoulli()))

@@ -1,19 +1,17 @@
-"""Everyone at the table: every algorithm on the same worlds, with regret, time and bounds side by side."""
+"""The gallery: every algorithm on the same worlds, with regret, time and bounds side by side."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from oddsmith import theory
-from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds, State, Step
-from oddsmith.experts.base import Experts
+from oddsmith.arrays import Array
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most
+from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.policies import recipes
-from oddsmith.policies.base import Policy, PolicyWrapper
+from oddsmith.policies.base import Policy
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4p import EXP4P
@@ -32,56 +30,23 @@ from oddsmith.policies.ucb1 import UCB1
 from oddsmith.reports.page import Figure, Table
 from oddsmith.reports.style import COLOURS, panels, svg
 from oddsmith.theory.bounds import Bound
-from oddsmith.worlds.base import World
 
-__all__ = ["Hall", "WithFeatures", "everyone", "show"]
-
-
-@dataclass(frozen=True, eq=False)
-class WithFeatures(PolicyWrapper):
-    """A policy on features, in a world whose contexts are numbers: context x means features[x]."""
-
-    policy: Policy
-    table: Array
-
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        return self.policy.odds(state, self.table[context], eligible=eligible, step=step)
-
-    def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.policy.update(state, decision._replace(context=self.table[decision.context]), reward)
-
-
-class Hall(NamedTuple):
-    """A world, its experts, the prior's probability of the truth (None: nobody is right), and features for the rest.
-
-    `features` is a table by context (disjoint linear policies), or None where the context has a row for each arm.
-    `contexts` is a sample for elimination, or None.
-    """
-
-    title: str
-    text: str
-    world: World
-    experts: Experts
-    truth: float | None
-    prior: Any
-    features: Array | None
-    dim: int
-    contexts: Any
+__all__ = ["everyone", "show"]
 
 
 Entry = tuple[Policy, Bound | None]
 
 
-def everyone(hall: Hall, steps: int) -> dict[str, Entry]:
-    """Every algorithm for this hall, with the bound that applies to it there."""
-    return _over_experts(hall, steps) | _over_arms(hall) | _over_features(hall)
+def everyone(problem: Problem, steps: int) -> dict[str, Entry]:
+    """Every algorithm for this problem, with the bound that applies to it there."""
+    return _over_experts(problem, steps) | _over_arms(problem) | _over_features(problem)
 
 
-def _over_experts(hall: Hall, steps: int) -> dict[str, Entry]:
-    experts, n_arms, prior = hall.experts, hall.world.n_arms, hall.prior
+def _over_experts(problem: Problem, steps: int) -> dict[str, Entry]:
+    experts, n_arms, prior = problem.experts, problem.n_arms, problem.prior
     asked: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
-    known: Any = {"n_arms": n_arms, "steps": steps, "prior": hall.truth or 1 / len(experts.names)}
-    right = hall.truth is not None
+    known: Any = {"n_arms": n_arms, "steps": steps, "prior": problem.true_prior}
+    right = problem.truth is not None
 
     def if_right(bound: Callable[..., Bound], *loss: Any) -> Bound | None:
         return bound(*loss, **known) if right else None
@@ -100,43 +65,46 @@ def _over_experts(hall: Hall, steps: int) -> dict[str, Entry]:
         "follow the leader": (recipes.follow_the_leader(experts), None),
         "uniform": (recipes.uniform(experts), None),
     }
-    if hall.contexts is not None:
+    if problem.contexts is not None:
         bound = if_right(theory.regressor_elimination_bound) if prior is None else None
-        entries["elimination"] = (RegressorElimination(experts, hall.contexts), bound)
+        entries["elimination"] = (RegressorElimination(experts, problem.contexts), bound)
     return entries
 
 
-def _over_arms(hall: Hall) -> dict[str, Entry]:
-    n = hall.world.n_arms
+def _over_arms(problem: Problem) -> dict[str, Entry]:
+    n = problem.n_arms
     return {"UCB1": (UCB1(n), None), "KL-UCB": (KLUCB(n), None), "Beta Thompson": (BetaThompsonSampling(n), None)}
 
 
-def _over_features(hall: Hall) -> dict[str, Entry]:
-    n = None if hall.features is None else hall.world.n_arms
+def _over_features(problem: Problem) -> dict[str, Entry]:
+    n = None if problem.features is None else problem.n_arms
+    dim = len(problem.columns)
     policies: dict[str, Any] = {
-        "LinUCB": LinUCB(hall.dim, n, alpha=0.3),
-        "linear Thompson": LinearThompsonSampling(hall.dim, n, width=0.3, directions=256),
-        "optimistic Bayes": LinearThompsonSampling(hall.dim, n, width=0.3, optimist=True, directions=256),
-        "logistic Thompson": LogisticThompsonSampling(hall.dim, n, directions=256),
-        "GLM-UCB": GLMUCB(hall.dim, n, alpha=0.1),
-        "adPredictor": ProbitThompsonSampling(hall.dim, n, directions=256),
+        "LinUCB": LinUCB(dim, n, alpha=0.3),
+        "linear Thompson": LinearThompsonSampling(dim, n, width=0.3, directions=256),
+        "optimistic Bayes": LinearThompsonSampling(dim, n, width=0.3, optimist=True, directions=256),
+        "logistic Thompson": LogisticThompsonSampling(dim, n, directions=256),
+        "GLM-UCB": GLMUCB(dim, n, alpha=0.1),
+        "adPredictor": ProbitThompsonSampling(dim, n, directions=256),
     }
-    if hall.features is None:
-        policies["particles"] = ParticleThompsonSampling(LogisticFamily(), hall.dim, n_particles=128)
+    if problem.features is None:
+        policies["particles"] = ParticleThompsonSampling(LogisticFamily(), dim, n_particles=128)
     else:
-        policies = {name: WithFeatures(policy, hall.features) for name, policy in policies.items()}
+        policies = {name: problem.seen_by(policy) for name, policy in policies.items()}
     return {name: (policy, None) for name, policy in policies.items()}
 
 
-def show(hall: Hall, sizes: Sizes, *, steps: tuple[int, int] = (3000, 600), runs: int = 24) -> Outcome:
-    """Simulate everyone in the hall: a table, a figure, and the claims that bounds hold."""
+def show(
+    problem: Problem, sizes: Sizes, *, about: tuple[str, str], steps: tuple[int, int] = (3000, 600), runs: int = 24
+) -> Outcome:
+    """Every algorithm simulated: a title and a text, a table, a figure, and the claims that bounds hold."""
     n_steps, n_runs = sizes.steps(*steps), min(sizes.runs(runs), 8 if sizes.quick else runs)
     found: dict[str, tuple[Any, float, Bound | None]] = {}
-    for name, (policy, bound) in everyone(hall, n_steps).items():
+    for name, (policy, bound) in everyone(problem, n_steps).items():
         start = time.perf_counter()
-        run = simulate(policy, hall.world, steps=n_steps, runs=n_runs, seed=5)
+        run = simulate(policy, problem.world, steps=n_steps, runs=n_runs, seed=5)
         seconds = time.perf_counter() - start
-        found[name] = _total(run, hall), seconds / (n_steps * n_runs), bound
+        found[name] = _total(run, problem), seconds / (n_steps * n_runs), bound
     ranked = sorted(found.items(), key=lambda item: float(item[1][0].mean()))
     claims = [
         at_most(f"{name}: regret in this world", _WHERE.get(name, "docs/math 5"), total, bound.bound, steps=n_steps)
@@ -146,7 +114,7 @@ def show(hall: Hall, sizes: Sizes, *, steps: tuple[int, int] = (3000, 600), runs
     claims.append(_sanity(ranked))
     rows = [_row(name, *entry) for name, entry in ranked]
     table = Table(("algorithm", f"regret after {n_steps:,} steps", "± s.e.", "µs per step", "bound"), tuple(rows))
-    return Outcome(hall.title, hall.text, tuple(claims), (_figure(ranked, hall, n_steps),), (table,))
+    return Outcome(*about, tuple(claims), (_figure(ranked, problem, n_steps),), (table,))
 
 
 _COUNTING = ("UCB1", "KL-UCB", "Beta Thompson")
@@ -162,9 +130,9 @@ _LINEAR = (
 _WHERE = {"GTS, tuned": "Theorem 1"}
 
 
-def _total(run: Run, hall: Hall) -> Array:
+def _total(run: Run, problem: Problem) -> Array:
     """Regret of each run: to the best arm where an expert is right, else to the best expert (equation 1)."""
-    return run.total if hall.truth is not None else run.regret_to(hall.experts)
+    return run.total if problem.truth is not None else run.regret_to(problem.experts)
 
 
 def _sanity(ranked: list[Any]) -> Claim:
@@ -179,7 +147,7 @@ def _row(name: str, total: Any, seconds: float, bound: Bound | None) -> tuple[st
     return name, f"{mean:,.1f}", f"{error:.2g}", f"{seconds * 1e6:.2g}", "" if bound is None else f"{bound.bound:,.0f}"
 
 
-def _figure(ranked: list[Any], hall: Hall, steps: int) -> Figure:
+def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
     figure, (panel,) = panels(1, width=8.5, height=6.4)
     for i, (name, (total, _, bound)) in enumerate(reversed(ranked)):
         mean, error = mean_and_error(total)
@@ -188,7 +156,7 @@ def _figure(ranked: list[Any], hall: Hall, steps: int) -> Figure:
             panel.plot([bound.bound] * 2, [i - 0.4, i + 0.4], color="black", lw=1.5)
     names = [name for name, _ in reversed(ranked)]
     panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
-    against = "the best arm" if hall.truth is not None else "the best expert"
+    against = "the best arm" if problem.truth is not None else "the best expert"
     panel.set_xlabel(f"regret to {against} after {steps:,} steps (black mark: its bound)")
     for i, family in enumerate(("over experts", "without contexts", "linear and logistic")):
         panel.barh([0], [0], color=COLOURS[i], label=family)

@@ -10,15 +10,16 @@ import numpy as np
 from oddsmith import theory
 from oddsmith.lab.claims.base import (
     Claim,
-    Instance,
     Outcome,
     Sizes,
     at_most,
     between,
+    gts,
     in_order,
     instance,
     measure,
 )
+from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.recipes import feel_good, thompson_sampling
@@ -37,13 +38,13 @@ class _Entry(NamedTuple):
     policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
 
 
-def _tuned(problem: Instance, loss: str, _: int, bound: Any) -> GeneralizedThompsonSampling:
-    return problem.policy(loss, eta=bound.eta, gamma=bound.gamma)
+def _tuned(problem: Problem, loss: str, _: int, bound: Any) -> GeneralizedThompsonSampling:
+    return gts(problem.experts, loss, eta=bound.eta, gamma=bound.gamma)
 
 
-def _entries(problem: Instance) -> dict[str, _Entry]:
-    given: Any = {"n_arms": problem.n_arms, "prior": problem.prior}
-    beta, experts = theory.beta(problem.table), problem.policy().experts
+def _entries(problem: Problem) -> dict[str, _Entry]:
+    given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
+    beta, experts = theory.beta(problem.table), problem.experts
 
     def bound(loss: str, steps: int, constants: Any = "tight", beta: float | None = None) -> Bound:
         return theory.regret_bound(loss, steps=steps, constants=constants, beta=beta, **given)

@@ -22,7 +22,7 @@ _SLOW = "square, the paper's eta 0.174"
 def lemma_1(sizes: Sizes) -> Outcome:
     """The total Gibbs gap is flat in T and under its bound; without a bound at eta = 1 of the log loss."""
     problem, steps, runs = instance(), sizes.steps(30_000, 4000), sizes.runs(60)
-    surprise = -log(problem.prior)
+    surprise = -log(problem.true_prior)
     slow = lemma1(4.0).eta
     entries: dict[str, tuple[str, float, float | None]] = {
         "square, eta 1": ("square", 1.0, surprise / theory.tight_coefficient("square").c),
@@ -32,7 +32,7 @@ def lemma_1(sizes: Sizes) -> Outcome:
     }
     claims, curves = [], {}
     for name, (loss, eta, bound) in entries.items():
-        policy = problem.policy(loss, eta=eta, gamma=0.05)
+        policy = gts(problem.experts, loss, eta=eta, gamma=0.05)
         run = measure(policy, problem.world, steps=steps, runs=runs, trace=("gap",))
         curves[name] = np.cumsum(run.traces["gap"], axis=0), bound
         total = curves[name][0][-1]
@@ -40,7 +40,7 @@ def lemma_1(sizes: Sizes) -> Outcome:
             claims.append(at_most(f"total gap after {steps:,} steps: {name}", "Lemma 1", total, bound))
         if eta != slow:
             claims.append(_flat(name, curves[name][0]))
-    paper = theory.total_loss_bound(4.0, problem.prior).bound
+    paper = theory.total_loss_bound(4.0, problem.true_prior).bound
     claims.append(at_most("the same against the paper's own bound", "Lemma 1", curves[_SLOW][0][-1], paper))
     claims += _tail(curves["square, eta 1"][0][-1], surprise)
     claims.append(_two_experts(steps, runs))

@@ -26,7 +26,7 @@ def prior(sizes: Sizes) -> Outcome:
     regrets, gaps, plain, claims = [], [], [], []
     for p in priors:
         believed = _belief(p, problem.table.shape[1])
-        policy = problem.policy("square", eta=coefficient.eta, gamma=_GAMMA, prior=believed)
+        policy = gts(problem.experts, "square", eta=coefficient.eta, gamma=_GAMMA, prior=believed)
         run = measure(policy, problem.world, steps=steps, runs=runs, trace=("gap",))
         bound = theory.regret_bound("square", n_arms=3, steps=steps, prior=p, gamma=_GAMMA).bound
         gap = run.traces["gap"].sum(axis=0)
@@ -36,7 +36,7 @@ def prior(sizes: Sizes) -> Outcome:
         ]
         regrets.append(mean_and_error(run.total))
         gaps.append(mean_and_error(gap))
-        sampling = problem.policy("log", eta=1.0, gamma=0.0, prior=believed)
+        sampling = gts(problem.experts, "log", eta=1.0, gamma=0.0, prior=believed)
         plain.append(mean_and_error(measure(sampling, problem.world, steps=steps, runs=runs).total))
     surprise = -np.log(priors)
     fit = float(np.corrcoef(surprise, np.array(gaps)[:, 0])[0, 1])

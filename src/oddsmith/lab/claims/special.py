@@ -13,7 +13,7 @@ __all__ = ["special_case"]
 def special_case(sizes: Sizes) -> Outcome:
     """The weights are Bayes' posterior, multiplied out by hand, and the odds the probability of being the best arm."""
     problem, steps, runs = instance(), 400, sizes.runs(50)
-    policy = thompson_sampling(problem.policy().experts)
+    policy = thompson_sampling(problem.experts)
     run = measure(policy, problem.world, steps=steps, runs=runs, trace=("posterior", "odds"))
     contexts = np.stack(run.contexts)
     said = problem.table[contexts, :, run.arms]  # (T, runs, N): what each expert gave the drawn arm

@@ -1,40 +1,32 @@
-"""The worlds of an experiment file, each with the experts that belong to it."""
+"""The worlds of an experiment file, each with its experts and features."""
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput, MissingExtra, TooLarge
-from oddsmith.experts.base import Experts
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.keys import Keys
+from oddsmith.lab.problems import Problem, column_names, table_problem
 from oddsmith.worlds.adversarial import AdaptiveAdversary
-from oddsmith.worlds.base import World
 from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.linear import LogisticWorld
 from oddsmith.worlds.tables import TableWorld, random_table
 
-__all__ = ["MODELS", "Place", "place"]
+__all__ = ["MODELS", "read_problem"]
 
 
+_SAMPLE = 256  # contexts of a world that has infinitely many, for elimination
 _MOST = 200_000_000  # numbers in a table of predictions
 
 
-class Place(NamedTuple):
-    """A world, experts for it, and the number of the expert that is the truth (None: nobody, or not always)."""
-
-    world: World
-    experts: Experts
-    truth: int | None
-
-
-def place(keys: Keys) -> Place:
+def read_problem(keys: Keys) -> Problem:
     """The world and experts that a table of an experiment file describes."""
     kind = keys.text("kind", choices=_KINDS)
     try:
@@ -53,17 +45,17 @@ def _table(keys: Keys) -> Array:
     return random_table(*shape, seed=keys.whole("seed", 7, least=0))
 
 
-def _random(keys: Keys) -> Place:
+def _random(keys: Keys) -> Problem:
     table = _table(keys)
-    return Place(TableWorld(table[:, 0]), TableExperts(table), 0)
+    return table_problem(table, contexts=np.arange(len(table)))
 
 
-def _adversary(keys: Keys) -> Place:
+def _adversary(keys: Keys) -> Problem:
     table = _table(keys)
-    return Place(AdaptiveAdversary(TableWorld(table[:, 0])), TableExperts(table), 0)
+    return table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0])))
 
 
-def _switching(keys: Keys) -> Place:
+def _switching(keys: Keys) -> Problem:
     table = _table(keys)
     truths, until = keys.get("truths"), keys.get("until")
     experts = range(table.shape[1])
@@ -71,10 +63,15 @@ def _switching(keys: Keys) -> Place:
         raise InvalidInput(f"truths must be experts 0 … {experts[-1]}; got {truths!r:.60}")
     if not isinstance(until, list) or any(type(step) is not int for step in until):
         raise InvalidInput(f"until must be a list of steps; got {until!r:.60}")
-    return Place(SwitchingWorld([TableWorld(table[:, i]) for i in truths], until), TableExperts(table), None)
+    return table_problem(
+        table,
+        SwitchingWorld([TableWorld(table[:, i]) for i in truths], until),
+        truth=None,
+        contexts=np.arange(len(table)),
+    )
 
 
-def _given(keys: Keys) -> Place:
+def _given(keys: Keys) -> Problem:
     means, said = keys.numbers("means", ndim=2), keys.numbers("experts", ndim=3)
     for what, values in (("means", means), ("experts", said)):
         if not ((values >= 0) & (values <= 1)).all():
@@ -85,20 +82,23 @@ def _given(keys: Keys) -> Place:
             f"experts must be predictions (contexts, experts, arms) like means {means.shape}; got shape {said.shape}"
         )
     right = [i for i in range(said.shape[1]) if np.array_equal(said[:, i], means)]
-    return Place(world, TableExperts(said), right[0] if right else None)
+    return table_problem(said, world, truth=right[0] if right else None, contexts=np.arange(len(means)))
 
 
-def _logistic(keys: Keys) -> Place:
+def _logistic(keys: Keys) -> Problem:
     """A true weight vector theta, and a bank of other vectors of the same norm; the first expert is the truth."""
     theta = keys.numbers("theta", ndim=1)
     world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
     rng = np.random.default_rng(keys.whole("seed", 7, least=0))
     others = rng.standard_normal((keys.whole("experts", 32) - 1, len(theta)))
+    sample = world.context(1, _SAMPLE, rng)
     others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
-    return Place(world, LinearExperts(np.vstack([theta, others])), 0)
+    return Problem(
+        world, LinearExperts(np.vstack([theta, others])), 0, columns=column_names(len(theta)), contexts=sample
+    )
 
 
-def _classification(keys: Keys) -> Place:
+def _classification(keys: Keys) -> Problem:
     """Models trained on the first rows of a shuffled data set; the world is the other rows, by number."""
     seed = keys.whole("seed", 0, least=0)
     found = dataset(keys.text("data"), seed=seed)
@@ -119,7 +119,8 @@ def _classification(keys: Keys) -> Place:
     bank = ModelExperts(models, arms=[str(arm) for arm in range(found.n_arms)])
     predictions = bank.predict(bank.init(), x[train:])
     right = (y[train:, None] == np.arange(found.n_arms)).astype(np.float64)
-    return Place(TableWorld(right), TableExperts(predictions, names=names), None)
+    experts, columns = TableExperts(predictions, names=names), found.columns or column_names(x.shape[1])
+    return Problem(TableWorld(right), experts, None, x[train:], columns, np.arange(len(right)))
 
 
 MODELS = ("logistic", "tree", "forest", "neighbours", "bayes", "prior")
@@ -154,7 +155,7 @@ def _model(name: str) -> Any:
     }[name]
 
 
-_KINDS: dict[str, Callable[[Keys], Place]] = {
+_KINDS: dict[str, Callable[[Keys], Problem]] = {
     "random": _random,
     "table": _given,
     "adversary": _adversary,

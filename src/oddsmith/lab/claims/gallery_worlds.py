@@ -5,9 +5,10 @@ import numpy as np
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
-from oddsmith.lab.claims.base import Outcome, Sizes, between
+from oddsmith.lab.claims.base import Outcome, Sizes, between, instance
 from oddsmith.lab.claims.chain import INSTANCE
-from oddsmith.lab.claims.gallery import Hall, show
+from oddsmith.lab.claims.gallery import show
+from oddsmith.lab.problems import Problem, column_names, table_problem
 from oddsmith.lab.simulate import simulate
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.recipes import squarecb
@@ -20,20 +21,8 @@ __all__ = ["adversarial", "benign", "cheap", "linear", "pessimistic", "real"]
 
 def benign(sizes: Sizes) -> Outcome:
     """A random table, 32 experts, one of them true."""
-    table = random_table()
     text = "Ten contexts, three arms, 32 experts, the first true. Linear policies see the context as one of ten."
-    hall = Hall(
-        "Gallery: a benign world",
-        text,
-        TableWorld(table[:, 0]),
-        TableExperts(table),
-        1 / 32,
-        None,
-        np.eye(10),
-        10,
-        np.arange(10),
-    )
-    return show(hall, sizes)
+    return show(instance(), sizes, about=("Gallery: a benign world", text))
 
 
 def pessimistic(sizes: Sizes) -> Outcome:
@@ -43,27 +32,16 @@ def pessimistic(sizes: Sizes) -> Outcome:
         "f_1 = (0.5, 0.9) is true with prior 0.001, f_2 = (0.5, 0.1): until arm 2 is tried, nothing can be learnt. "
         "Policies that use no prior are not misled by it."
     )
-    hall = Hall(
-        "Gallery: a pessimistic world",
-        text,
-        TableWorld(INSTANCE[:, 0]),
-        TableExperts(INSTANCE),
-        prior[0],
-        prior,
-        np.eye(1),
-        1,
-        np.arange(1),
-    )
-    return show(hall, sizes, runs=60)
+    problem = table_problem(INSTANCE, contexts=np.arange(1), prior=prior)
+    return show(problem, sizes, about=("Gallery: a pessimistic world", text), runs=60)
 
 
 def adversarial(sizes: Sizes) -> Outcome:
     """The adversary shows the context on which the current odds lose most."""
     table = random_table()
     text = "The benign table again, but an adversary who sees the policy's state picks the context, run by run."
-    world = AdaptiveAdversary(TableWorld(table[:, 0]))
-    hall = Hall("Gallery: an adversarial world", text, world, TableExperts(table), 1 / 32, None, np.eye(10), 10, None)
-    return show(hall, sizes, steps=(2000, 300), runs=16)
+    problem, about = table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0]))), "Gallery: an adversarial world"
+    return show(problem, sizes, about=(about, text), steps=(2000, 300), runs=16)
 
 
 def linear(sizes: Sizes) -> Outcome:
@@ -73,8 +51,8 @@ def linear(sizes: Sizes) -> Outcome:
     others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
     text = "Each of three arms shows a direction in four dimensions; the chance of a reward is logistic in it."
     world, experts = LogisticWorld(theta, n_arms=3), LinearExperts(np.vstack([theta, others]))
-    hall = Hall("Gallery: a logistic world", text, world, experts, 1 / 64, None, None, 4, None)
-    return show(hall, sizes, steps=(2000, 400), runs=16)
+    problem = Problem(world, experts, 0, columns=column_names(4))
+    return show(problem, sizes, about=("Gallery: a logistic world", text), steps=(2000, 400), runs=16)
 
 
 def real(sizes: Sizes) -> Outcome:
@@ -99,17 +77,18 @@ def real(sizes: Sizes) -> Outcome:
     world = TableWorld((y[150:, None] == np.arange(10)).astype(np.float64))
     features = np.hstack([x[150:], np.ones((len(x) - 150, 1))])
     text = "1,647 handwritten digits, ten arms; four models trained on at most 150 digits are the experts."
-    hall = Hall("Gallery: real data", text, world, said, None, None, features, features.shape[1], np.arange(0, 1647, 8))
-    return show(hall, sizes, steps=(1600, 300), runs=8)
+    columns, sample = column_names(features.shape[1]), np.arange(0, 1647, 8)
+    problem = Problem(world, said, None, features, columns, sample)
+    return show(problem, sizes, about=("Gallery: real data", text), steps=(1600, 300), runs=8)
 
 
 def cheap(sizes: Sizes) -> Outcome:
     """Small costs: mean rewards near 1, where FastCB's odds pay off (X13)."""
     table = 1 - np.clip(np.random.default_rng(7).beta(1, 12, (10, 32, 3)), 0.002, 0.95)
     text = "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows what the best policy pays."
-    world, experts = TableWorld(table[:, 0]), TableExperts(table)
-    hall = Hall("Gallery: small costs", text, world, experts, 1 / 32, None, np.eye(10), 10, np.arange(10))
-    outcome = show(hall, sizes)
+    problem = table_problem(table, contexts=np.arange(10))
+    world, experts = problem.world, problem.experts
+    outcome = show(problem, sizes, about=("Gallery: small costs", text))
     steps, runs = sizes.steps(3000, 1500), sizes.runs(40)
     slow = simulate(squarecb(experts, n_arms=3, steps=steps), world, steps=steps, runs=runs, seed=2).total.mean()
     fast = simulate(FastCB(experts, sharpness=30.0), world, steps=steps, runs=runs, seed=2).total.mean()

@@ -1,0 +1,60 @@
+"""Factories: functions of a user's module that make a policy or a bank of experts."""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.files.building import BuildContext
+from oddsmith.policies.base import Policy
+
+__all__ = ["from_factory"]
+
+_FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
+
+
+def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
+    """What `factory(arms, **args)` gives back; its arms, where it names them, must be the file's."""
+    if args is not None and not isinstance(args, dict):
+        raise InvalidInput(f"args must be a table; got {args!r:.60}")
+    make = _imported(factory, build.folder)
+    try:
+        made = make(build.arms, **(args or {}))
+    except Exception as error:  # whatever a user's function raises becomes one sentence
+        raised = f"{factory} raised {type(error).__name__}: {error}"
+        raise InvalidInput(f"factory must make what it is for; {raised:.200}") from error
+    known = made.arms if isinstance(made, Experts | Policy) else None
+    if known is not None and tuple(known) != build.arms:
+        raise InvalidInput(f"factory must keep the arms {list(build.arms)} in this order; got {list(known)}")
+    return made
+
+
+def _imported(text: str, folder: Path) -> Callable[..., Any]:
+    """The function module:name; the file's folder comes last, so that nothing there hides an installed module."""
+    found = _FACTORY.fullmatch(text) if isinstance(text, str) else None
+    if not found:
+        raise InvalidInput(f"factory must be module:name; got {text!r:.60}")
+    module, name = found.groups()
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        importlib.invalidate_caches()
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:  # whatever a user's module raises becomes one sentence
+        raised = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"factory must name a module that can be imported; got {text!r}, {raised:.160}") from error
+    base, source = folder.joinpath(*module.split(".")), getattr(loaded, "__file__", None)
+    beside = [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()]
+    if beside and (source is None or Path(source).resolve() not in beside):
+        taken = f"{module} is {source or 'built in'} in this process"
+        raise InvalidInput(f"factory must name a module of its own, not hidden by another; {taken}")
+    factory = getattr(loaded, name, None)
+    if not callable(factory):
+        raise InvalidInput(
+            f"factory must name a function; {module} has {'no ' if factory is None else 'another '}{name}"
+        )
+    return factory  # type: ignore[no-any-return]

@@ -1,0 +1,105 @@
+"""Problem: a world, experts for it, and what policies over features see of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.recfunctions import unstructured_to_structured
+
+from oddsmith.arrays import Array, Bools, Real
+from oddsmith.decision import Context, Decision, Odds, State, Step
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import Experts
+from oddsmith.experts.tables import TableExperts
+from oddsmith.policies.base import Policy, PolicyWrapper
+from oddsmith.worlds.base import World
+from oddsmith.worlds.tables import TableWorld
+
+__all__ = ["OnFeatures", "Problem", "column_names", "table_problem"]
+
+_MOST = 1000  # contexts of a table that become features, one column each
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A world and experts for it; `truth` is the number of the expert that is right (None: none, or not always).
+
+    Policies over features see `features[context]`, or the context itself where `features` is None; `columns` are their
+    names, none where there are no features. `contexts` is a sample of them (None: they are not independent draws), and
+    `prior` N probabilities of the experts (None: uniform).
+    """
+
+    world: World
+    experts: Experts
+    truth: int | None = None
+    features: Array | None = None
+    columns: tuple[str, ...] = ()
+    contexts: Any = None
+    prior: Any = None
+
+    @property
+    def n_arms(self) -> int:
+        return self.world.n_arms
+
+    @property
+    def rows_per_arm(self) -> bool:
+        """Whether a context has a row of features for each arm."""
+        return self.features is None and bool(self.columns)
+
+    @property
+    def true_prior(self) -> float:
+        """The prior's probability of the truth; 1/N where it is uniform, or no expert is right."""
+        alike = self.prior is None or self.truth is None
+        return 1 / len(self.experts.names) if alike else float(self.prior[self.truth])
+
+    @property
+    def table(self) -> Array:
+        """The predictions (X, N, K) of experts that are a table."""
+        if not isinstance(self.experts, TableExperts):
+            raise InvalidInput(f"experts must be a table; got {type(self.experts).__name__}")
+        return self.experts.table
+
+    def seen_by(self, policy: Policy, *, named: bool = False) -> Policy:
+        """The policy as it plays here: contexts become features, with names or without."""
+        return OnFeatures(policy, self.features, self.columns if named else ()) if self.columns else policy
+
+
+def table_problem(
+    table: Array, world: World | None = None, *, truth: int | None = 0, contexts: Any = None, prior: Any = None
+) -> Problem:
+    """Experts' predictions (X, N, K), the first of them true; features say which of the X contexts it is."""
+    n = len(table)
+    features = np.eye(n) if n <= _MOST else None
+    columns = column_names(n, "context") if n <= _MOST else ()
+    means = TableWorld(table[:, 0]) if world is None else world
+    return Problem(means, TableExperts(table), truth, features, columns, contexts, prior)
+
+
+def column_names(n: int, word: str = "x") -> tuple[str, ...]:
+    """Names for columns that have none.
+
+    >>> column_names(2)
+    ('x0', 'x1')
+    """
+    return tuple(f"{word}{i}" for i in range(n))
+
+
+@dataclass(frozen=True, eq=False)
+class OnFeatures(PolicyWrapper):
+    """A policy that sees features[context] (None: the context's own numbers), by name if `columns` has names."""
+
+    policy: Policy
+    features: Array | None
+    columns: tuple[str, ...] = ()
+
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        return self.policy.odds(state, self._seen(context), eligible=eligible, step=step)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.policy.update(state, decision._replace(context=self._seen(decision.context)), reward)
+
+    def _seen(self, context: Context) -> Any:
+        numbers = context if self.features is None else self.features[context]
+        if not self.columns:
+            return numbers
+        return unstructured_to_structured(numbers, np.dtype([(name, np.float64) for name in self.columns]))

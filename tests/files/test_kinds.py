@@ -1,0 +1,191 @@
+"""A policy file of each kind is what one would build by hand; served, evaluated, replayed, fitted and simulated."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.cli.main import main
+from oddsmith.files.kinds import KINDS, parameters, settings
+from oddsmith.lab import Cell, simulate
+from oddsmith.lab.study import read_study
+from oddsmith.policies import recipes
+from oddsmith.policies.families import LogisticFamily
+from service.served import Here, here
+
+ARMS = ("sports", "politics", "tech")
+COLUMNS = ("age", "visits")
+SCHEMA = od.Schema(COLUMNS)
+WEIGHTS = np.random.default_rng(4).normal(size=(2, 3, 2))
+BANK = od.Encoded(od.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA)
+TOP = 'arms = ["sports", "politics", "tech"]\nseed = 5\nfloors = 0.01\n'
+NAMES = '[schema]\nnumbers = ["age", "visits"]\n'
+LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+FACTORY = """
+import oddsmith as od
+
+
+def policy(arms, wins):
+    return od.BetaThompsonSampling(len(arms), wins=wins)
+"""
+KNOWN: Any = {"n_arms": 3, "steps": 200}
+FEATURES: Any = {"n_arms": 3, "schema": SCHEMA}
+HAND: dict[str, tuple[str, Any]] = {  # settings in the file, and what they stand for
+    "gts": ("", od.GeneralizedThompsonSampling(BANK)),
+    "tuned": ("steps = 200", recipes.tuned(BANK, **KNOWN)),
+    "thompson_sampling": ("", recipes.thompson_sampling(BANK)),
+    "feel_good": ("steps = 200", recipes.feel_good(BANK, **KNOWN)),
+    "squarecb": ("steps = 200", recipes.squarecb(BANK, **KNOWN)),
+    "fastcb": ("", recipes.fastcb(BANK, n_arms=3)),
+    "exp4": ("steps = 200", recipes.exp4(BANK, **KNOWN)),
+    "exp4p": ("steps = 200", od.EXP4P(BANK, steps=200)),
+    "regressor_elimination": (
+        "contexts = [{ age = 0.5, visits = 1 }]",
+        od.RegressorElimination(BANK, [{"age": 0.5, "visits": 1}]),
+    ),
+    "epoch_greedy": ("", od.EpochGreedy(BANK)),
+    "epsilon_greedy": ("", recipes.epsilon_greedy(BANK)),
+    "follow_the_leader": ("", recipes.follow_the_leader(BANK)),
+    "uniform": ("", recipes.uniform(BANK)),
+    "ucb1": ("", od.UCB1(3)),
+    "kl_ucb": ("", od.KLUCB(3)),
+    "beta_thompson": ("", od.BetaThompsonSampling(3)),
+    "linucb": ("", od.LinUCB(**FEATURES)),
+    "glm_ucb": ("", od.GLMUCB(**FEATURES)),
+    "linear_thompson": ("", od.LinearThompsonSampling(**FEATURES)),
+    "linear_class": ("", od.linear_class(**FEATURES)),
+    "logistic_thompson": ("", od.LogisticThompsonSampling(**FEATURES)),
+    "logistic_class": ("", od.logistic_class(**FEATURES)),
+    "probit_thompson": ("", od.ProbitThompsonSampling(**FEATURES)),
+    "particles": ("dim = 2\nn_particles = 16", od.ParticleThompsonSampling(LogisticFamily(), 2, n_particles=16)),
+    "auto": ("size = 'small'", od.auto(ARMS, schema=SCHEMA, size="small")),
+    "python": ("factory = 'kinds_of_policies:policy'\nargs = { wins = 2.0 }", od.BetaThompsonSampling(3, wins=2.0)),
+}
+ROWS = 400
+OWN_LOG = ("exp4p", "epoch_greedy")  # they learn from a bonus that only their own decisions have
+PER_ARM = ("particles",)  # their contexts have a row of numbers for each arm
+
+
+def table(kind: str) -> str:
+    return f"kind = '{kind}'\n{HAND[kind][0]}\n"
+
+
+def text(kind: str) -> str:
+    experts = LINES if "experts" in parameters(kind) else ""
+    patient = "[service]\ntimeout_ms = 60000\n"  # a busy machine puts no expert to sleep
+    return TOP + ("" if kind in PER_ARM else NAMES) + experts + f"[policy]\n{table(kind)}" + patient
+
+
+def contexts(kind: str, n: int) -> list[Any]:
+    rng = np.random.default_rng(2)
+    if kind in PER_ARM:
+        return list(rng.normal(size=(n, 3, 2)).tolist())
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rng.normal(size=(n, 2)).tolist()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Path:
+    path = Path(tmp_path_factory.mktemp("kinds"))
+    np.savez(path / "lines.npz", weights=WEIGHTS)
+    (path / "kinds_of_policies.py").write_text(FACTORY)
+    rng = np.random.default_rng(6)
+    arm, reward = rng.integers(3, size=ROWS), rng.integers(2, size=ROWS).astype(np.float64)
+    for kind in KINDS:
+        (path / f"{kind}.toml").write_text(text(kind))
+        columns: Any = {"arm": arm, "reward": reward, "propensities": np.full((ROWS, 3), 1 / 3), "arms": ARMS}
+        od.write_log(od.Log(context=contexts(kind, ROWS), **columns), path / f"{kind}.jsonl")
+    features = rng.normal(size=(60, 2))
+    np.savez(path / "labels.npz", X=features, y=np.arange(60) % 3, columns=np.array(COLUMNS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[Here]:
+    with here(*(folder / f"{kind}.toml" for kind in KINDS)) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def cells(folder: Path) -> dict[str, Cell]:
+    """Each kind as a whole file, and as the same table inside an experiment, in a world that it can read."""
+    data, models = folder / "labels.npz", ["prior", "bayes"]
+    worlds = {
+        "labels": f"kind = 'classification'\ndata = '{data}'\ntrain = 20\nmodels = {models}\n",
+        "rows": "kind = 'logistic'\ntheta = [1.0, -2.0]\narms = 3\nexperts = 2\n",
+    }
+    found: dict[str, Cell] = {}
+    for world, about in worlds.items():
+        tables = ""
+        for kind in KINDS:
+            if (kind in PER_ARM) == (world == "rows"):
+                tables += f"[policies.{kind}]\n{inside(kind)}[policies.'{kind} file']\nfile = '{kind}.toml'\n"
+        path = folder / f"{world}-experiment.toml"
+        path.write_text(f"steps = 200\nruns = 2\n[worlds.{world}]\n{about}{tables}")
+        found |= {cell.policy: cell for cell in read_study(path).cells()}
+    return found
+
+
+def inside(kind: str) -> str:
+    """The table of a policy file, inside an experiment: the world knows contexts and width."""
+    known = ("contexts", "dim")
+    return "".join(f"{line}\n" for line in table(kind).splitlines() if not line.startswith(known))
+
+
+def test_the_table_has_every_kind() -> None:
+    assert list(HAND) == list(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_what_one_would_build_by_hand(folder: Path, kind: str) -> None:
+    made = od.read_policy(folder / f"{kind}.toml").policy
+    assert od.fingerprint(made) == od.fingerprint(od.Bounded(HAND[kind][1], np.full(3, 0.01), np.ones(3)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_served(served: Here, kind: str) -> None:
+    for i, context in enumerate(contexts(kind, 3)):
+        answer = served.post("decide", {"experiment": kind, "id": f"v{i}", "context": context})
+        assert sum(answer["odds"].values()) == pytest.approx(1)
+        assert min(answer["odds"].values()) >= 0.01 - 1e-12
+        served.post("reward", {"experiment": kind, "id": f"v{i}", "reward": 1})
+    assert served.state(kind).learnt == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluated_replayed_and_fitted(folder: Path, kind: str, capsys: Any) -> None:
+    policy, log, state = str(folder / f"{kind}.toml"), str(folder / f"{kind}.jsonl"), str(folder / f"{kind}.npz")
+    assert main(["evaluate", log, "--target", policy, "--model", "none", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["targets"][policy]["snips"]
+    assert found["low"] < found["value"] < found["high"]
+    assert main(["replay", log, "--policy", policy, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accepted"] >= 100
+    made = od.read_policy(policy).policy
+    if kind in OWN_LOG:
+        assert main(["fit", log, "--policy", policy, "--out", state]) == 2
+        assert "columns advice and bonus: must be there" in capsys.readouterr().err
+        agent = od.Agent(made, seed=1)
+        decisions = [agent.decide(context) for context in contexts(kind, ROWS)]
+        od.write_log(od.Log.of(decisions, np.ones(ROWS), fingerprint=[od.fingerprint(made)] * ROWS), log)
+    assert main(["fit", log, "--policy", policy, "--out", state, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["learnt"] == ROWS
+    agent = od.Agent.load(state, made)
+    agent.learn(agent.decide(contexts(kind, 1)[0]), 1.0)
+    assert agent.state.learnt == ROWS + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_simulated(cells: dict[str, Cell], kind: str) -> None:
+    for cell in (cells[kind], cells[f"{kind} file"]):
+        run = simulate(cell.plays, cell.where, steps=5, runs=cell.runs)
+        assert ((run.regret >= 0) & (run.regret <= 1)).all()
+        assert run.state.learnt == 5
+
+
+def test_settings_are_the_parameters_of_the_class() -> None:
+    assert settings("gts") == ("loss", "eta", "gamma", "prior", "optimism", "share", "discount", "window")
+    assert settings("squarecb") == ("steps", "prior", "oracle", "sharpness")
+    assert settings("ucb1") == ()
