@@ -236,3 +236,57 @@ def test_who_earns_most_comes_first_then_the_picture_then_the_table(tmp_path: Pa
     page = (tmp_path / "out" / "index.html").read_text()
     places = [page.index(part) for part in ("<p>own earns", "<figure>", "<table>")]
     assert places == sorted(places)
+
+
+FLOWERS = """
+arms = ["setosa", "versicolor", "virginica"]
+[schema]
+numbers = ["sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"]
+[policy]
+kind = "linucb"
+alpha = 0.3
+"""
+IRIS = "steps = 150\nruns = 4\n[worlds.iris]\nkind = 'classification'\ndata = 'iris'\ntrain = 30\nmodels = ['prior']\n"
+
+
+def test_features_by_name_are_the_features(tmp_path: Path) -> None:
+    """A whole file reads the world by its columns' names, a table by their order: the same policy, the same regret."""
+    (tmp_path / "flowers.toml").write_text(FLOWERS)
+    text = IRIS + "[policies.named]\nfile = 'flowers.toml'\n[policies.plain]\nkind = 'linucb'\nalpha = 0.3\n"
+    text += "[policies.blind]\nkind = 'uniform'\n"
+    rows = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table.rows
+    named, plain, blind = (float(row[2]) for row in rows)
+    assert named == plain
+    assert plain < blind / 2
+
+
+def test_a_file_without_experts_weighs_those_of_the_world(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text("arms = ['a', 'b', 'c']\nfloors = 0.1\n[policy]\ngamma = 0.3\n")
+    text = BASE.replace("gamma = 0.1", "file = 'own.toml'")
+    (policy,) = read_study(written(tmp_path, text)).policies.values()
+    bank = read_study(written(tmp_path, BASE)).problems["w"].experts
+    made = od.Bounded(od.GeneralizedThompsonSampling(bank, gamma=0.3), np.full(3, 0.1), np.ones(3))
+    assert od.fingerprint(policy) == od.fingerprint(made)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (
+            FLOWERS.replace("sepal length (cm)", "weight"),
+            "a schema of the world's columns, sepal length",
+        ),
+        (FLOWERS.replace('"setosa", ', ""), "policies.p.file must be about the world's 3 arms; got 2"),
+        (FLOWERS.replace("alpha", "alpa"), "flowers.toml: policy.alpa is not a key; did you mean alpha?"),
+    ],
+)
+def test_a_file_must_suit_the_world(tmp_path: Path, file: str, message: str) -> None:
+    (tmp_path / "flowers.toml").write_text(file)
+    with pytest.raises(od.InvalidInput) as caught:
+        read_study(written(tmp_path, IRIS + "[policies.p]\nfile = 'flowers.toml'\n"))
+    assert message in str(caught.value)
+
+
+def test_particles_need_a_row_for_each_arm(tmp_path: Path) -> None:
+    with pytest.raises(od.InvalidInput, match=r"policies\.p\.kind must suit the world, which has no row of features"):
+        read_study(written(tmp_path, IRIS + "[policies.p]\nkind = 'particles'\n"))

@@ -1,6 +1,7 @@
 """Problem: a world, experts for it, and what policies over features see of it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, Odds, State, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
+from oddsmith.experts.schema import Schema
 from oddsmith.experts.tables import TableExperts
+from oddsmith.files.building import BuildContext, bank_of
 from oddsmith.policies.base import Policy, PolicyWrapper
 from oddsmith.worlds.base import World
 from oddsmith.worlds.tables import TableWorld
@@ -59,9 +62,17 @@ class Problem:
             raise InvalidInput(f"experts must be a table; got {type(self.experts).__name__}")
         return self.experts.table
 
+    def build(self, folder: Path, steps: int) -> BuildContext:
+        """What a policy is built for here: the world's experts, features and horizon."""
+        arms, schema = column_names(self.n_arms, ""), Schema(self.columns) if self.columns else None
+        known: Any = {"rows_per_arm": self.rows_per_arm, "contexts": self.contexts}
+        return BuildContext(folder, arms, schema, {"world": bank_of(self.experts)}, steps, **known)
+
     def seen_by(self, policy: Policy, *, named: bool = False) -> Policy:
         """The policy as it plays here: contexts become features, with names or without."""
-        return OnFeatures(policy, self.features, self.columns if named else ()) if self.columns else policy
+        if not self.columns or (self.features is None and not named):
+            return policy
+        return OnFeatures(policy, self.features, self.columns if named else ())
 
 
 def table_problem(

@@ -8,15 +8,14 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.schema import Schema
 from oddsmith.files import read_policy
-from oddsmith.files.building import BuildContext, bank_of
+from oddsmith.files.building import BuildContext
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import parameters, read_policy_table
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.problem_tables import read_problem
-from oddsmith.lab.problems import Problem, column_names
+from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
 from oddsmith.losses import LOSSES
@@ -164,26 +163,13 @@ def read_study(path: Path) -> Study:
     problems = {name: read_problem(table) for name, table in keys.tables("worlds").items()}
     tables, folder = keys.tables("policies"), path.resolve().parent
     policies = {
-        (world, name): _policy(Keys(table.values, f"policies.{name}"), problem, _build(problem, folder, steps))
+        (world, name): _policy(Keys(table.values, f"policies.{name}"), problem, problem.build(folder, steps))
         for world, problem in problems.items()
         for name, table in tables.items()
     }
     study = Study(title, steps, runs, tuple(seeds), _delay(keys), _noise(keys), problems, policies)
     keys.close()
     return study
-
-
-def _build(problem: Problem, folder: Path, steps: int) -> BuildContext:
-    """What a policy of an experiment is built for: the world's experts, features and horizon."""
-    return BuildContext(
-        folder,
-        column_names(problem.n_arms, ""),
-        Schema(problem.columns) if problem.columns else None,
-        {"world": bank_of(problem.experts)},
-        steps,
-        rows_per_arm=problem.rows_per_arm,
-        contexts=problem.contexts,
-    )
 
 
 def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:

@@ -1,32 +1,19 @@
 """The gallery: every algorithm on the same worlds, with regret, time and bounds side by side."""
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from oddsmith import theory
 from oddsmith.arrays import Array
+from oddsmith.files.keys import Keys
+from oddsmith.files.kinds import read_policy_table, settings
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most
 from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
-from oddsmith.policies import recipes
 from oddsmith.policies.base import Policy
-from oddsmith.policies.beta_thompson import BetaThompsonSampling
-from oddsmith.policies.epoch_greedy import EpochGreedy
-from oddsmith.policies.exp4p import EXP4P
-from oddsmith.policies.families import LogisticFamily
-from oddsmith.policies.fastcb import FastCB
-from oddsmith.policies.glm_ucb import GLMUCB
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.kl_ucb import KLUCB
-from oddsmith.policies.linear_thompson import LinearThompsonSampling
-from oddsmith.policies.linucb import LinUCB
-from oddsmith.policies.logistic_thompson import LogisticThompsonSampling
-from oddsmith.policies.particles import ParticleThompsonSampling
-from oddsmith.policies.probit import ProbitThompsonSampling
-from oddsmith.policies.regressor_elimination import RegressorElimination
-from oddsmith.policies.ucb1 import UCB1
 from oddsmith.reports.page import Figure, Table
 from oddsmith.reports.style import COLOURS, panels, svg
 from oddsmith.theory.bounds import Bound
@@ -34,64 +21,59 @@ from oddsmith.theory.bounds import Bound
 __all__ = ["everyone", "show"]
 
 
-Entry = tuple[Policy, Bound | None]
+_OVER_EXPERTS: dict[str, dict[str, Any]] = {
+    "GTS, tuned": {"kind": "tuned"},
+    "GTS, gamma 0.02": {"gamma": 0.02},
+    "Thompson sampling": {"kind": "thompson_sampling"},
+    "Feel-Good": {"kind": "feel_good"},
+    "SquareCB": {"kind": "squarecb"},
+    "FastCB": {"kind": "fastcb"},
+    "EXP4": {"kind": "exp4"},
+    "EXP4.P": {"kind": "exp4p"},
+    "Epoch-Greedy": {"kind": "epoch_greedy", "scale": 0.2},
+    "epsilon-greedy": {"kind": "epsilon_greedy"},
+    "follow the leader": {"kind": "follow_the_leader"},
+    "uniform": {"kind": "uniform"},
+    "elimination": {"kind": "regressor_elimination"},
+}
+_OVER_ARMS = {"UCB1": {"kind": "ucb1"}, "KL-UCB": {"kind": "kl_ucb"}, "Beta Thompson": {"kind": "beta_thompson"}}
+_OVER_FEATURES: dict[str, dict[str, Any]] = {
+    "LinUCB": {"kind": "linucb", "alpha": 0.3},
+    "linear Thompson": {"kind": "linear_thompson", "width": 0.3, "directions": 256},
+    "optimistic Bayes": {"kind": "linear_thompson", "width": 0.3, "directions": 256, "optimist": True},
+    "logistic Thompson": {"kind": "logistic_thompson", "directions": 256},
+    "GLM-UCB": {"kind": "glm_ucb", "alpha": 0.1},
+    "adPredictor": {"kind": "probit_thompson", "directions": 256},
+    "particles": {"kind": "particles", "n_particles": 128},
+}
 
 
-def everyone(problem: Problem, steps: int) -> dict[str, Entry]:
-    """Every algorithm for this problem, with the bound that applies to it there."""
-    return _over_experts(problem, steps) | _over_arms(problem) | _over_features(problem)
-
-
-def _over_experts(problem: Problem, steps: int) -> dict[str, Entry]:
-    experts, n_arms, prior = problem.experts, problem.n_arms, problem.prior
-    asked: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
-    known: Any = {"n_arms": n_arms, "steps": steps, "prior": problem.true_prior}
-    right = problem.truth is not None
-
-    def if_right(bound: Callable[..., Bound], *loss: Any) -> Bound | None:
-        return bound(*loss, **known) if right else None
-
-    entries: dict[str, Entry] = {
-        "GTS, tuned": (recipes.tuned(experts, **asked), if_right(theory.regret_bound, "log")),
-        "GTS, gamma 0.02": (GeneralizedThompsonSampling(experts, gamma=0.02, prior=prior), None),
-        "Thompson sampling": (recipes.thompson_sampling(experts, prior), None),
-        "Feel-Good": (recipes.feel_good(experts, **asked), if_right(theory.feelgood_bound, "log")),
-        "SquareCB": (recipes.squarecb(experts, **asked), if_right(theory.squarecb_bound)),
-        "FastCB": (FastCB(experts, sharpness=10.0 * n_arms, prior=prior), None),
-        "EXP4": (recipes.exp4(experts, **asked), theory.exp4_bound(**known)),
-        "EXP4.P": (EXP4P(experts, steps=steps, prior=prior), None),
-        "Epoch-Greedy": (EpochGreedy(experts, scale=0.2), None),
-        "epsilon-greedy": (recipes.epsilon_greedy(experts, epsilon=0.05), None),
-        "follow the leader": (recipes.follow_the_leader(experts), None),
-        "uniform": (recipes.uniform(experts), None),
+def everyone(problem: Problem, steps: int) -> dict[str, tuple[Policy, Bound | None]]:
+    """Every algorithm that can play here, with the bound that applies to it."""
+    build = replace(problem.build(Path(), steps), schema=None, dim=len(problem.columns))
+    bounds = _bounds(problem, steps)
+    left_out = {"elimination": problem.contexts is None, "particles": not problem.rows_per_arm}
+    policies = {}
+    for name, table in (_OVER_EXPERTS | _OVER_ARMS | _OVER_FEATURES).items():
+        if not left_out.get(name):
+            weighs = problem.prior is not None and "prior" in settings(table.get("kind", "gts"))
+            policies[name] = read_policy_table(Keys(table | ({"prior": problem.prior} if weighs else {})), build)
+    return {
+        name: (problem.seen_by(policy) if name in _OVER_FEATURES else policy, bounds.get(name))
+        for name, policy in policies.items()
     }
-    if problem.contexts is not None:
-        bound = if_right(theory.regressor_elimination_bound) if prior is None else None
-        entries["elimination"] = (RegressorElimination(experts, problem.contexts), bound)
-    return entries
 
 
-def _over_arms(problem: Problem) -> dict[str, Entry]:
-    n = problem.n_arms
-    return {"UCB1": (UCB1(n), None), "KL-UCB": (KLUCB(n), None), "Beta Thompson": (BetaThompsonSampling(n), None)}
-
-
-def _over_features(problem: Problem) -> dict[str, Entry]:
-    n = None if problem.features is None else problem.n_arms
-    dim = len(problem.columns)
-    policies: dict[str, Any] = {
-        "LinUCB": LinUCB(dim, n, alpha=0.3),
-        "linear Thompson": LinearThompsonSampling(dim, n, width=0.3, directions=256),
-        "optimistic Bayes": LinearThompsonSampling(dim, n, width=0.3, optimist=True, directions=256),
-        "logistic Thompson": LogisticThompsonSampling(dim, n, directions=256),
-        "GLM-UCB": GLMUCB(dim, n, alpha=0.1),
-        "adPredictor": ProbitThompsonSampling(dim, n, directions=256),
-    }
-    if problem.features is None:
-        policies["particles"] = ParticleThompsonSampling(LogisticFamily(), dim, n_particles=128)
-    else:
-        policies = {name: problem.seen_by(policy) for name, policy in policies.items()}
-    return {name: (policy, None) for name, policy in policies.items()}
+def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
+    """The bounds that hold here: most of them need an expert that is right."""
+    known: Any = {"n_arms": problem.n_arms, "steps": steps, "prior": problem.true_prior}
+    bounds = {"EXP4": theory.exp4_bound(**known)}
+    if problem.truth is None:
+        return bounds
+    bounds |= {"GTS, tuned": theory.regret_bound("log", **known), "Feel-Good": theory.feelgood_bound("log", **known)}
+    if problem.prior is None:
+        bounds["elimination"] = theory.regressor_elimination_bound(**known)
+    return bounds | {"SquareCB": theory.squarecb_bound(**known)}
 
 
 def show(
@@ -117,16 +99,6 @@ def show(
     return Outcome(*about, tuple(claims), (_figure(ranked, problem, n_steps),), (table,))
 
 
-_COUNTING = ("UCB1", "KL-UCB", "Beta Thompson")
-_LINEAR = (
-    "LinUCB",
-    "linear Thompson",
-    "optimistic Bayes",
-    "logistic Thompson",
-    "GLM-UCB",
-    "adPredictor",
-    "particles",
-)
 _WHERE = {"GTS, tuned": "Theorem 1"}
 
 
@@ -166,11 +138,4 @@ def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
 
 
 def _family(name: str) -> int:
-    if name in ("UCB1", "KL-UCB", "Beta Thompson"):
-        return 1
-    return (
-        2
-        if name
-        in ("LinUCB", "linear Thompson", "optimistic Bayes", "logistic Thompson", "GLM-UCB", "adPredictor", "particles")
-        else 0
-    )
+    return 1 if name in _OVER_ARMS else 2 if name in _OVER_FEATURES else 0
