@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import oddsmith as od
+from oddsmith.files.kinds import KINDS
 from oddsmith.service.routes import ROUTES
 
 PAGE = (Path(od.__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text()
@@ -22,6 +25,14 @@ def test_every_exported_name_has_a_line() -> None:
 
 def test_every_route_has_a_line() -> None:
     assert section("Routes") == [f"{route.method} {route.path}" for route in ROUTES]
+
+
+def test_every_key_and_kind_of_a_policy_file_has_a_line(tmp_path: Path) -> None:
+    (tmp_path / "news.toml").write_text('strange = 1\narms = ["a", "b"]\npolicy.kind = "ucb1"\n')
+    with pytest.raises(od.InvalidInput, match="Allowed: ") as caught:
+        od.read_policy(tmp_path / "news.toml")
+    assert section("Keys of a policy file") == str(caught.value).split("Allowed: ")[1].split(", ")
+    assert section("Kinds of policies") == list(KINDS)
 
 
 def test_every_policy_and_its_verbs_are_words_of_the_glossary() -> None:
