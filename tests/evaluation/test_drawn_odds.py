@@ -119,6 +119,19 @@ def test_bounds_leave_out_what_could_not_be_drawn_and_are_none_where_all_odds_ar
     assert [outer(terms) for terms in (*none, *own)] == [None] * 5
 
 
+def test_bounds_of_two_rows_by_hand() -> None:
+    """The first row was sure of its arm, D = 1/2, P = 1/2, N = 0; in the second D = 0.5 - 1.5, P = N = 1/2."""
+    log = Log(arm=[0, 1], reward=[1, 0.25], propensity=[1.0, 0.5])
+    apart = ips(log, [0.75, 0.25]).minus(ips(log, [0.25, 0.75]))
+    low, high = outer(apart) or (apart, apart)
+    np.testing.assert_allclose([low.values, high.values], [[0.5, 0.25], [0.5, 0.25]])
+    for side in (low, high):
+        assert side.name == apart.name
+        np.testing.assert_array_equal(side.missing, apart.missing)
+        assert side.extremes is not None
+        np.testing.assert_allclose(side.extremes(), [[0.5, -0.5], [0.0, 0.5], [1.0, 1.0]])
+
+
 def test_what_two_targets_share_cancels() -> None:
     log, _, target = log_with_a_corner(0, 0.2)
     near = 0.99 * target + 0.01 / 6

@@ -129,6 +129,9 @@ def test_mass_where_the_logger_had_none_is_told() -> None:
     barred = Log(arm=[0, 0], reward=[1, 0], propensities=[[1.0, 0.0], [0.5, 0.5]])
     for terms in (ev.ips(barred, [0.25, 0.75]), ev.dm(barred, [0.25, 0.75], MODEL[:2])):
         np.testing.assert_allclose(terms.missing, [0.75, 0.0])
+    sure: Any = ev.ips(Log(arm=[0, 0], reward=[1, 0], propensity=[1.0, 0.5]), [0.25, 0.75])
+    np.testing.assert_allclose(sure.missing, [0.75, 0.0])
+    np.testing.assert_allclose(sure.drawn.target, [[0.25, 0.0], [0.25, 0.75]])
 
 
 @pytest.mark.parametrize("name", MODELLED)
