@@ -11,7 +11,7 @@ BANK = od.GivenExperts(("a", "b", "c"))
 F = np.array([[0.9, 0.2, 0.1], [0.1, 0.8, 0.3], [0.3, 0.3, 0.7]])
 
 
-def test_gamma_schedule_counts_decisions_or_else_rewards() -> None:
+def test_gamma_schedule_counts_decisions_or_else_rewards(any_kernels: str) -> None:
     schedule = od.PowerSchedule(scale=1.0, power=0.5)
     policy = od.GeneralizedThompsonSampling(BANK, gamma=schedule)
     state = policy.init()
@@ -32,7 +32,7 @@ def test_prior_by_name_is_prior_by_place() -> None:
     np.testing.assert_allclose(by_name.posterior(by_name.init()), [0.2, 0.3, 0.5])
 
 
-def test_an_expert_votes_for_its_best_eligible_arm() -> None:
+def test_an_expert_votes_for_its_best_eligible_arm(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(BANK, gamma=0.0)
     odds = policy.odds(policy.init(), F, eligible=np.array([False, True, True]))
     np.testing.assert_allclose(odds.propensities, [0, 2 / 3, 1 / 3])

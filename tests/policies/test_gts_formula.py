@@ -140,7 +140,7 @@ def test_a_fold_of_runs_side_by_side() -> None:
     np.testing.assert_allclose(state.log_weights[1], alone.log_weights, rtol=1e-12)
 
 
-def test_feel_good_is_glad_of_eligible_arms_only() -> None:
+def test_feel_good_is_glad_of_eligible_arms_only(any_kernels: str) -> None:
     """max_a f_i(x, a) runs over the arms that could have been drawn, and over those an expert knows."""
     policy, said = gts(optimism=0.5), SAID.copy()
     assert policy.odds(policy.init(), said).bonus == pytest.approx([0.9, 0.8, 0.7])
@@ -156,7 +156,7 @@ def test_feel_good_is_glad_of_eligible_arms_only() -> None:
     assert gts().odds(policy.init(), SAID).bonus is None
 
 
-def test_odds_carry_predictions_and_the_weights_where_somebody_sleeps() -> None:
+def test_odds_carry_predictions_and_the_weights_where_somebody_sleeps(any_kernels: str) -> None:
     policy = gts()
     awake = policy.odds(policy.init(), SAID)
     np.testing.assert_array_equal(awake.advice, SAID)
@@ -164,6 +164,15 @@ def test_odds_carry_predictions_and_the_weights_where_somebody_sleeps() -> None:
     asleep = policy.odds(policy.init(), np.vstack([SAID[:2], np.full((1, 3), np.nan)]))
     assert asleep.propensities == pytest.approx([0.9 * 5 / 8 + 0.1 / 3, 0.9 * 3 / 8 + 0.1 / 3, 0.1 / 3])
     np.testing.assert_array_equal(asleep.log_weights, policy.init().log_weights)
+    said, eligible = SAID.copy(), np.array([False, True, True])
+    said[1, 0] = np.nan  # on an arm that nobody could draw
+    advice = policy.experts.advise((), said, eligible)
+    for odds in (
+        policy.odds(policy.init(), said, eligible=eligible),
+        policy.weigh(policy.init(), advice, eligible=eligible),
+    ):
+        assert odds.log_weights is None
+    np.testing.assert_array_equal(policy.odds(policy.init(), said).log_weights, policy.init().log_weights)
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.3, 0.2], [0.5, 0.0, 0.5]])
