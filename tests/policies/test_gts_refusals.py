@@ -50,7 +50,7 @@ def test_what_merge_refuses() -> None:
         gts().merge(gts().init(), other)
 
 
-def test_experts_that_learn_are_taught_after_they_were_judged() -> None:
+def test_experts_that_learn_are_taught_after_they_were_judged(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(Learning(NAMES), od.square_loss, eta=0.8, prior=PRIOR, gamma=0.0)
     made, _ = decisions(policy, 2)
     state = policy.update(policy.init(), made[0], 0.75)
@@ -106,6 +106,15 @@ def test_what_a_decision_must_carry(any_kernels: str) -> None:
         policy.update(policy.init(), slept, 1.0)
     with pytest.raises(od.InvalidInput, match=r"^advice must have the state's shape \(2, 3\); got \(3,\)"):
         policy.update(policy.init((2,)), one, 1.0)
+
+
+def test_masks_fit_the_arms_and_the_batch(any_kernels: str) -> None:
+    policy, three = gts(), np.ones((3, 3), dtype=np.bool_)
+    with pytest.raises(od.InvalidInput, match=r"^eligible must be a mask of the 3 arms; got shape \(2,\)$"):
+        policy.odds(policy.init(), SAID, eligible=three[0, :2])
+    with pytest.raises(od.InvalidInput, match=r"^batch axes of state, predictions and eligible must fit; "):
+        policy.odds(policy.init((2,)), SAID, eligible=three)
+    assert policy.odds(policy.init((3,)), SAID, eligible=three).propensities.shape == (3, 3)
 
 
 @pytest.mark.parametrize(
