@@ -21,9 +21,13 @@ def test_odds_are_those_of_this_step_over_these_arms() -> None:
         for eligible, n in ((None, 3), (WITHOUT_SECOND, 2)):
             mask = np.ones(3) if eligible is None else eligible
             right = (1 - gamma) * np.array([0.75, 0.0, 0.25]) + gamma * mask / n
-            found = FAIR.odds(FAIR.init(), SAID, eligible=eligible, step=step)
-            np.testing.assert_allclose(found.propensities, right, rtol=1e-14)
-            np.testing.assert_array_equal(found.advice, SAID)
+            advice = INNER.experts.advise((), SAID, eligible)
+            for found in (
+                FAIR.odds(FAIR.init(), SAID, eligible=eligible, step=step),
+                FAIR.weigh(FAIR.init(), advice, eligible=eligible, step=step),
+            ):
+                np.testing.assert_allclose(found.propensities, right, rtol=1e-14)
+                np.testing.assert_array_equal(found.advice, SAID)
             explained: Any = FAIR.explain(FAIR.init(), SAID, eligible=eligible, step=step)
             np.testing.assert_allclose(explained.propensities, right, rtol=1e-14)
             np.testing.assert_allclose(explained.uniform, gamma * mask / n, rtol=1e-14)
