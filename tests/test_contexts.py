@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import oddsmith as od
-from oddsmith.contexts import Row, check_columns, has_names, is_batch, joined, length, numbers, one, rows, taken
+from oddsmith.contexts import NamedRow, check_columns, has_names, is_batch, joined, length, numbers, one, rows, taken
 from oddsmith.exact_json import decode, encode
 from oddsmith.spelling import resembling
 
@@ -31,7 +31,7 @@ def test_all_tables_have_the_same_rows(table: Any) -> None:
     assert has_names(table)
     assert length(table) == 3
     assert rows(table) == RECORDS
-    assert all(isinstance(row, Row) for row in rows(table))
+    assert all(isinstance(row, NamedRow) for row in rows(table))
     for places in (slice(1, 3), np.array([False, True, True]), np.array([1, 2])):
         assert rows(taken(table, places)) == RECORDS[1:]
     assert joined([taken(table, slice(0, 1)), RECORDS[1:]]) == RECORDS

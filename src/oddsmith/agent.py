@@ -25,7 +25,6 @@ from oddsmith.uniforms import Uniforms
 
 __all__ = ["Agent"]
 
-_NO_SEED: Any = object()
 _VERBS = {  # what other libraries call it
     **dict.fromkeys(("predict", "act", "choose", "select_arm", "recommend", "pull", "select"), "decide or best"),
     **dict.fromkeys(("sample", "draw", "step", "get_action", "predict_one"), "decide"),
@@ -51,9 +50,9 @@ class Agent:
     {'optimist': 0.586, 'sceptic': 0.414}
     """
 
-    def __init__(self, policy: Policy, seed: int = _NO_SEED, arms: Any = None) -> None:
+    def __init__(self, policy: Policy, seed: int | None = None, arms: object = None) -> None:
         check_policy(policy)
-        if seed is _NO_SEED:
+        if seed is None:
             raise InvalidInput(
                 "seed must be given: choose any whole number, seed=7 say, and write it down; every draw follows from it"
             )
@@ -91,7 +90,7 @@ class Agent:
         """The number of the last decision that was asked for."""
         return self._steps
 
-    def decide(self, context: Context, *, eligible: Any = None) -> Decision:
+    def decide(self, context: Context, *, eligible: object = None) -> Decision:
         """One decision, with its exact propensity; keep it, and give it back to `learn` with the reward."""
         mask = None if eligible is None else self._mask(eligible)
         with self._numbering:
@@ -108,7 +107,7 @@ class Agent:
         decision = draw(odds, context, uniform, eligible=mask, step=step)
         return decision if self.arms is None else self._named(decision)
 
-    def decide_batch(self, contexts: Any, *, eligible: Any = None) -> Decision:
+    def decide_batch(self, contexts: Context, *, eligible: object = None) -> Decision:
         """Decisions for all rows of an array, list or data frame, as one decision with a leading axis.
 
         Each row gets the step, the uniform number and, from the same state, the odds that `decide` would give it.
@@ -129,7 +128,7 @@ class Agent:
         decision = draw(odds, contexts, uniforms, eligible=mask, step=steps)
         return decision if self.arms is None else self._named(decision)
 
-    def learn(self, decision: Decision | list[Decision], reward: Any) -> None:
+    def learn(self, decision: Decision | list[Decision], reward: object) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
 
         Now or later, in any order and from any thread; if anything is wrong with it, nothing is learnt. What is learnt
@@ -150,7 +149,7 @@ class Agent:
                 state = deepcopy(self._state) if self.policy.in_place else self._state  # a later row may be refused
                 self._state = fold(self.policy, state, known, rewards)
 
-    def best(self, context: Context, *, eligible: Any = None) -> Any:
+    def best(self, context: Context, *, eligible: object = None) -> Any:
         """The arm with the largest odds, without exploration (the first of them, if several)."""
         mask = None if eligible is None else self._mask(eligible)
         with self._reading:
@@ -170,7 +169,7 @@ class Agent:
         with self._reading:
             return self.policy.named_posterior(self._state, self.arms)
 
-    def explain(self, context: Context, *, eligible: Any = None) -> Explanation | ArmExplanation:
+    def explain(self, context: Context, *, eligible: object = None) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context; print it for a table.
 
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
@@ -213,7 +212,7 @@ class Agent:
         name = names[arm] if isinstance(arm, int) else np.array(names)[arm]
         return Decision(step, context, eligible, name, propensities, advice, bonus, log_weights, arm)
 
-    def _mask(self, eligible: Any, rows: int | None = None) -> Bools:
+    def _mask(self, eligible: object, rows: int | None = None) -> Bools:
         """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of arms."""
         given = [eligible] if isinstance(eligible, str | int) and not isinstance(eligible, bool) else eligible
         if isinstance(given, np.ndarray) and given.dtype == np.bool_:
@@ -232,11 +231,13 @@ class Agent:
             raise InvalidInput(f"eligible must be one mask, or one for each row; got shape {mask.shape}")
         return mask
 
-    def _chosen(self, chosen: list[Any]) -> Bools:
+    def _chosen(self, chosen: list[object]) -> Bools:
         """The mask of arms that are named, or numbered."""
         if self.arms is None:
             raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
-        places = {name: i for i, name in enumerate(self.arms)} | {i: i for i in range(len(self.arms))}
+        places: dict[object, int] = {name: i for i, name in enumerate(self.arms)} | {
+            i: i for i in range(len(self.arms))
+        }
         if unknown := [arm for arm in chosen if arm not in places]:
             raise InvalidInput(f"eligible must name arms of {list(self.arms)}; got {unknown[0]!r}")
         mask = np.zeros(len(self.arms), dtype=np.bool_)

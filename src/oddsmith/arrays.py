@@ -1,6 +1,6 @@
 """Array types, and the checked ways in for numbers that come from outside."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,7 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     return normalised
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A short repr with the type, for error messages."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

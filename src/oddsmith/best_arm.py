@@ -7,8 +7,8 @@ Odds are normalised, and what is drawn from is exactly what is returned; against
 1e-6.
 """
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -107,11 +107,12 @@ def _odds(kind: int, first: Array, second: Array) -> Array:
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> Callable[[int, Array, Array, Array], None]:
     """The compiled twin, imported on first use."""
     from oddsmith.kernels.best_arm import best
 
-    return best
+    twin: Callable[[int, Array, Array, Array], None] = best
+    return twin
 
 
 def ranges(kind: int, first: Array, second: Array) -> Array:
@@ -161,7 +162,7 @@ def _constants(kind: int, first: Array, second: Array) -> Array:
     return np.asarray(-np.log(second) - 0.9189385332046727)
 
 
-def _density(kind: int, x: Any, first: Any, second: Any, constant: Any) -> Any:
+def _density(kind: int, x: Array, first: Array, second: Array, constant: Array) -> Array:
     if kind == BETA:  # of the log-odds: θ^a (1-θ)^b / B(a, b)
         softplus = np.logaddexp(0.0, x)
         return np.exp(constant + first * (x - softplus) - second * softplus)

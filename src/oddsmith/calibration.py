@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class CalibrationMonitor:
         advice = self._advice(decision.advice, state.log_peak.shape)
         return self._learnt(state, advice[None], rewards[None])
 
-    def fold(self, state: CalibrationState, decisions: Decision, rewards: Any) -> CalibrationState:
+    def fold(self, state: CalibrationState, decisions: Decision, rewards: object) -> CalibrationState:
         """The state after many rewards along a leading axis: `update` one by one, but much faster."""
         checked = np.asarray(check_rewards(decisions, rewards))
         advice = self._advice(decisions.advice, (len(checked), *state.log_peak.shape))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.arrays import Array, Bools
 from oddsmith.errors import InvalidInput
 
 __all__ = ["aligned"]
@@ -14,8 +15,8 @@ def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The parts' columns by name, each a list with one entry per part, or absent where no part has it.
 
     Different numbers of arms are padded: odds with 0, eligible arms with False. Where some parts have masks, all get
-    one. `log_weights` are absent where nobody slept, and then never read: NaN stands for them. Any other column must be
-    in all parts or in none.
+    one. `log_weights` are absent where no expert slept, and then never read: NaN stands for them.
+    Any other column must be in all parts or in none.
 
     >>> parts = [{"propensities": np.array([1.0])}, {"propensities": np.array([0.5, 0.5])}]
     >>> aligned(parts)["eligible"]
@@ -39,17 +40,19 @@ def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: values for name, values in columns.items() if name == "context" or values[0] is not None}
 
 
-def _mask(mask: Any, propensities: Any) -> Any:
+def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
     if propensities is None:
         raise InvalidInput("decisions must have propensities where only some have eligible arms; got none")
     return np.broadcast_to(True if mask is None else mask, propensities.shape).copy()
 
 
-def _padded(value: Any, width: int) -> Any:
-    return np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
+def _padded(value: Array | None, width: int) -> Array | None:
+    return None if value is None else np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
 
 
-def _filled(log_weights: list[Any], advice: list[Any]) -> list[Any]:
+def _filled(log_weights: list[Array | None], advice: list[Array | None]) -> list[Array | None]:
     if all(value is None for value in log_weights) or any(value is None for value in advice):
         return log_weights
-    return [np.full(a.shape, np.nan) if w is None else w for w, a in zip(log_weights, advice, strict=True)]
+    return [
+        np.full_like(a, np.nan) if w is None and a is not None else w for w, a in zip(log_weights, advice, strict=True)
+    ]

@@ -10,8 +10,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any, TypeVar
+from contextlib import ExitStack, closing
+from typing import TypeVar
 
 from oddsmith import kernels
 from oddsmith.arrays import whole
@@ -80,7 +80,7 @@ def _parallel(
     tasks = [joblib.delayed(_numbered)(function, i, item, kernels.choice()) for i, item in enumerate(items)]
     with ExitStack() as opened:
         _enter(engine, workers, opened)
-        settings: Any = {"n_jobs": workers or -1, "batch_size": 1}
+        settings = {"n_jobs": workers or -1, "batch_size": 1}
         if engine in _STREAM:
             yield from joblib.Parallel(return_as="generator_unordered", **settings)(tasks)
             return
@@ -94,7 +94,7 @@ def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
     import joblib
 
     if engine == "dask":
-        opened.enter_context(_dask_client(workers))
+        _connect_dask(workers, opened)
     elif engine == "ray":
         _start_ray(workers, opened)
     elif engine == "spark":
@@ -109,33 +109,20 @@ def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
     opened.enter_context(joblib.parallel_config(backend=backend))
 
 
-def _dask_client(workers: int | None) -> AbstractContextManager[Any]:
-    """The current client; else one for the configured scheduler; else one for a cluster of local processes."""
-    from contextlib import nullcontext
-
+def _connect_dask(workers: int | None, opened: ExitStack) -> None:
+    """Take the current client; else one for the configured scheduler; else one for a cluster of local processes."""
     import dask
     from distributed import Client, LocalCluster, get_client
 
     try:
-        return nullcontext(get_client())
+        get_client()
     except ValueError:
-        pass
-    if dask.config.get("scheduler-address", None):
-        return Client()  # type: ignore[no-any-return]
-    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a free port: clusters may stand side by side
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **here)
-    return _Closing(cluster, Client(cluster))
-
-
-class _Closing(AbstractContextManager[Any]):
-    """Closes the client, then the cluster that was started for it."""
-
-    def __init__(self, cluster: Any, client: Any) -> None:
-        self.cluster, self.client = cluster, client
-
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-        self.cluster.close()
+        if dask.config.get("scheduler-address", None):
+            opened.enter_context(Client())
+            return
+        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a free port: clusters may stand side by side
+        cluster = opened.enter_context(closing(LocalCluster(n_workers=workers, threads_per_worker=1, **here)))
+        opened.enter_context(closing(Client(cluster)))
 
 
 def _start_ray(workers: int | None, opened: ExitStack) -> None:

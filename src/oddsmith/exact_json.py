@@ -5,39 +5,42 @@ is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"
 {"$rows": names, "values": …} for data frames, which come back as the list of their rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts import Row, is_table, missing, one, plain, rows, shown, simple
+from oddsmith.contexts import NamedRow, is_table, missing, one, plain, rows, shown, simple
 from oddsmith.errors import InvalidInput
 
-__all__ = ["decode", "decode_floats", "encode", "encode_floats"]
+__all__ = ["Json", "decode", "decode_floats", "encode", "encode_floats"]
+
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
-def encode_floats(values: Array) -> Any:
+def encode_floats(values: Array) -> Json:
     """Nested lists of numbers; NaN as null, infinities as "inf" and "-inf".
 
     >>> encode_floats(np.array([0.5, np.nan, -np.inf]))
     [0.5, None, '-inf']
     """
     if np.isfinite(values).all():
-        return values.tolist()
+        listed: Json = values.tolist()
+        return listed
     if values.ndim == 0:
         return None if np.isnan(values) else str(float(values)) if np.isinf(values) else float(values)
     return [encode_floats(row) for row in values]
 
 
-def decode_floats(values: Any) -> Array:
+def decode_floats(values: Json) -> Array:
     """The float64 array that `encode_floats` wrote (numpy reads "inf", and None as NaN)."""
     return np.array(values, dtype=np.float64)
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Json:
     """A JSON value for any mix of numbers, strings, arrays, lists, tuples, dicts and rows of data frames.
 
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
@@ -62,7 +65,7 @@ def encode(value: Any) -> Any:
         return encode(list(rows(value)))
     if isinstance(value, tuple):
         return {"$tuple": [encode(inner) for inner in value]}
-    if isinstance(value, Row):
+    if isinstance(value, NamedRow):
         return {"$row": encode(dict(value))}
     if isinstance(value, dict):
         if all(isinstance(name, str) and not name.startswith("$") for name in value):
@@ -84,7 +87,7 @@ def encode(value: Any) -> Any:
     raise InvalidInput(f"context must hold what JSON can, {kinds}; got {shown(value)}: {then}")
 
 
-def _time(value: Any) -> Any:
+def _time(value: object) -> Json:
     """A time to the microsecond; those of pandas and numpy may have nanoseconds, which Python has not."""
     known = plain(value)
     if isinstance(known, timedelta):
@@ -94,13 +97,12 @@ def _time(value: Any) -> Any:
     return {"$date" if isinstance(known, date) else "$clock": known.isoformat()}
 
 
-def _rows(values: list[Any]) -> Any:
+def _rows(values: Sequence[object]) -> Json:
     """Rows of one table with its names once; None for any other list."""
-    values = [one(value) for value in values]
-    names = list(values[0]) if values and isinstance(values[0], Row) else None
-    if names is None or not all(isinstance(value, Row) and list(value) == names for value in values):
+    kept = [row for value in values if isinstance(row := one(value), NamedRow)]
+    if not kept or len(kept) < len(values) or any(list(row) != list(kept[0]) for row in kept):
         return None
-    return {"$rows": names, "values": [[encode(inner) for inner in value.values()] for value in values]}
+    return {"$rows": list(kept[0]), "values": [[encode(inner) for inner in row.values()] for row in kept]}
 
 
 def decode(value: Any) -> Any:
@@ -114,9 +116,9 @@ def decode(value: Any) -> Any:
     if len(value) == 1 and (read := _READ.get(next(iter(value)))) is not None:
         return read(next(iter(value.values())))
     if "$row" in value:
-        return Row(decode(value["$row"]))
+        return NamedRow(decode(value["$row"]))
     if "$rows" in value:
-        return [Row(zip(value["$rows"], map(decode, values), strict=True)) for values in value["values"]]
+        return [NamedRow(zip(value["$rows"], map(decode, values), strict=True)) for values in value["values"]]
     if "$tuple" in value:
         return tuple(decode(inner) for inner in value["$tuple"])
     if "$dict" in value:
@@ -130,7 +132,7 @@ def decode(value: Any) -> Any:
 
 
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
-_READ: dict[str, Callable[[Any], Any]] = {
+_READ: dict[str, Callable[[Any], object]] = {
     "$time": datetime.fromisoformat,
     "$date": date.fromisoformat,
     "$clock": time.fromisoformat,

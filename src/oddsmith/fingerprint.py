@@ -8,15 +8,16 @@ of their own, change nothing of what experts are.
 import functools
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
 
 import numpy as np
 
 from oddsmith.errors import NotPortable
+from oddsmith.exact_json import Json
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.isolated import Isolated
@@ -34,14 +35,15 @@ def fingerprint(policy: object) -> str:
     return sha256(json.dumps(describe(policy), sort_keys=True).encode()).hexdigest()[:32]
 
 
-def describe(value: Any) -> Any:
+def describe(value: object) -> Json:
     """A JSON value that names every setting; lambdas and local functions are refused.
 
     >>> describe(np.float64(0.5)), describe(np.log)
     (0.5, {'function': 'numpy:log'})
     """
     if isinstance(value, np.generic):
-        return value.item()
+        plain: Json = value.item()
+        return plain
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         return float(value)  # eta=1 and eta=1.0 are the same setting
     if value is None or isinstance(value, bool | int | float | str):
@@ -64,8 +66,9 @@ def describe(value: Any) -> Any:
     if isinstance(value, Guarded):  # a guard says when experts sleep, not what is learnt from those awake
         return describe(value.experts)
     if isinstance(value, Isolated):
-        return value.about["description"]
-    described: dict[str, Any] = {"class": _qualified(type(value))}
+        description: Json = value.about["description"]
+        return description
+    described: dict[str, Json] = {"class": _qualified(type(value))}
     if is_dataclass(value):
         described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
     elif isinstance(value, Experts):  # no dataclass: at least the names of the experts, in their order
@@ -73,7 +76,7 @@ def describe(value: Any) -> Any:
     return described
 
 
-def difference(saved: Any, given: Any, path: str = "policy") -> str:
+def difference(saved: Json, given: Json, path: str = "policy") -> str:
     """Where two descriptions first differ, and how.
 
     >>> difference({"gamma": 0.1}, {"gamma": 0.2})
@@ -90,7 +93,7 @@ def difference(saved: Any, given: Any, path: str = "policy") -> str:
     return f"{path} was {saved!r:.60}, is {given!r:.60}"
 
 
-def opaque(value: Any) -> str | None:
+def opaque(value: object) -> str | None:
     """The class of something inside that is known by its class alone, so that two of them cannot be told apart.
 
     Models that were given a version are known by it.
@@ -133,7 +136,7 @@ def source_digest() -> str:
     return content.hexdigest()[:32]
 
 
-def _qualified(value: Any) -> str:
+def _qualified(value: Callable[..., object]) -> str:
     """module:name of a function or class that any process can find; a script's name stands for __main__."""
     name = getattr(value, "__qualname__", None) or value.__name__
     module = getattr(value, "__module__", None) or "numpy"

@@ -3,13 +3,16 @@
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.decision import State
 from oddsmith.errors import BadFile, NotPortable
+from oddsmith.exact_json import Json
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.policies.base import Policy
 
@@ -18,10 +21,10 @@ __all__ = ["pack", "read", "unpack", "unpack_part"]
 FORMAT = "oddsmith agent 1"
 
 
-def pack(policy: Policy, state: State, meta: dict[str, Any]) -> bytes:
+def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
     """The bytes of a file; whatever cannot be written is refused here."""
     page = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": describe(policy), **meta}
-    leaves: Any = {"state" + name: _leaf(name, leaf) for name, leaf in _leaves(state, "")}
+    leaves = {"state" + name: _leaf(name, leaf) for name, leaf in _leaves(state, "")}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
     return buffer.getvalue()
@@ -49,7 +52,7 @@ def unpack_part(content: bytes, policy: Policy, name: str) -> State:
     return _filled(policy.init(), _opened(content, name)[0], "state", name)
 
 
-def _opened(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Arrays and meta of what `pack` made."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -62,7 +65,7 @@ def _opened(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, meta
 
 
-def _leaves(tree: Any, name: str) -> "list[tuple[str, Any]]":
+def _leaves(tree: State, name: str) -> list[tuple[str, State]]:
     """Every array and int of a NamedTuple tree, with its path."""
     if isinstance(tree, tuple):
         keys = getattr(tree, "_fields", range(len(tree)))
@@ -70,7 +73,7 @@ def _leaves(tree: Any, name: str) -> "list[tuple[str, Any]]":
     return [(name, tree)]
 
 
-def _leaf(name: str, leaf: Any) -> Any:
+def _leaf(name: str, leaf: State) -> npt.NDArray[Any]:
     array = np.asarray(leaf)
     if not isinstance(leaf, np.ndarray | np.generic | int | float) or array.dtype.kind not in "fiub":
         raise NotPortable(
@@ -79,7 +82,7 @@ def _leaf(name: str, leaf: Any) -> Any:
     return array
 
 
-def _filled(template: Any, arrays: dict[str, Any], name: str, source: str) -> Any:
+def _filled(template: State, arrays: dict[str, npt.NDArray[Any]], name: str, source: str) -> State:
     """The tree of `template` with the arrays of the file."""
     if isinstance(template, tuple):
         keys = getattr(template, "_fields", range(len(template)))

@@ -1,5 +1,6 @@
 """Policies over experts next to their formulas: vectors of 20 digits, and each paper's rule worked by hand."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,10 @@ def test_epoch_greedy_with_a_changing_number_of_arms() -> None:
         decisions.append(od.decide(policy, state, said, float(rng.random()), step=t + 1))
         state = policy.update(state, decisions[-1], float(rewards[t]))
     np.testing.assert_allclose(od.fold(policy, policy.init(), decisions, rewards).values, state.values)
+
+
+@pytest.mark.parametrize("recipe", [od.feel_good, od.exp4, od.squarecb, od.tuned])
+def test_recipes_take_a_prior_by_name(recipe: Callable[..., od.SquareCB]) -> None:
+    by_name = recipe(od.GivenExperts(["a", "b"]), n_arms=2, steps=100, prior={"b": 0.1, "a": 0.9})
+    in_order = recipe(od.GivenExperts(["a", "b"]), n_arms=2, steps=100, prior=[0.9, 0.1])
+    assert od.fingerprint(by_name) == od.fingerprint(in_order)

@@ -1,7 +1,7 @@
 """Contexts as people bring them, read in one way by every door: forms, values and numbers."""
 
 from oddsmith.contexts.forms import (
-    Row,
+    NamedRow,
     as_array,
     categorical,
     has_names,
@@ -27,7 +27,7 @@ from oddsmith.contexts.values import (
 )
 
 __all__ = [
-    "Row",
+    "NamedRow",
     "as_array",
     "as_number",
     "categorical",

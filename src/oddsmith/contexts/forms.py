@@ -6,16 +6,17 @@ per arm. Tables are known by what they can do: none of their libraries is import
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.contexts.values import missing, plain, shown
 from oddsmith.errors import InvalidInput
 
 __all__ = [
-    "Row",
+    "NamedRow",
     "as_array",
     "categorical",
     "has_names",
@@ -33,14 +34,17 @@ _DEEP = 4  # lists in each other, before contexts are looked for in vain
 _USUAL = frozenset((str, int, float, bool, type(None)))
 
 
-class Row(dict[str, Any]):
+Places: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
+
+
+class NamedRow(dict[str, object]):
     """One row of a table: a dict in the order of the table's columns, with None where a value is missing.
 
     Unlike those of other dicts, its values may stand for an array: their order is the table's.
     """
 
 
-def is_table(context: Any) -> bool:
+def is_table(context: object) -> TypeGuard[Any]:
     """Whether this is a pandas, polars or pyarrow table.
 
     >>> import pandas as pd
@@ -50,8 +54,13 @@ def is_table(context: Any) -> bool:
     return hasattr(context, "columns") and any(hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist"))
 
 
-def one(context: Any) -> Any:
-    """One context: a row of a table as a `Row`, a dict with None for pandas' NA and NaT, columns and tensors as arrays.
+def is_series(context: object) -> TypeGuard[Any]:
+    """Whether this is a column or a row of a pandas table."""
+    return hasattr(context, "iloc") and not hasattr(context, "columns")
+
+
+def one(context: object) -> Any:
+    """One context: a row of a table as a `NamedRow`, a dict with None for NA and NaT, columns and tensors as arrays.
 
     Everything else is as it was.
 
@@ -64,24 +73,24 @@ def one(context: Any) -> Any:
             return context
         return {n: None if missing(value) and not isinstance(value, float) else value for n, value in context.items()}
     if isinstance(context, np.void | np.ma.MaskedArray) and context.dtype.names and not context.ndim:
-        return Row({name: plain(context[name]) for name in context.dtype.names})
+        return NamedRow({name: plain(context[name]) for name in context.dtype.names})
     if isinstance(context, np.ndarray):
         return context
-    if hasattr(context, "iloc") and not hasattr(context, "columns"):
+    if is_series(context):
         names = context.index.tolist()
         return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
     is_array = hasattr(context, "__array__") and not isinstance(context, np.generic) and not is_table(context)
     return as_array(context) if is_array else context
 
 
-def is_batch(context: Any) -> bool:
+def is_batch(context: object) -> bool:
     """Whether this is a table, a list, an array of more than one axis, or one of objects or structured rows."""
     if isinstance(context, np.ndarray):
         return context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
     return isinstance(context, list | tuple) or is_table(context)
 
 
-def as_array(context: Any, dtype: Any = None) -> Any:
+def as_array(context: object, dtype: type[np.generic] | None = None) -> npt.NDArray[Any]:
     """The context as numpy has it; rows of different lengths are refused.
 
     >>> as_array([[1, 2], [3, 4]]).shape
@@ -94,7 +103,7 @@ def as_array(context: Any, dtype: Any = None) -> Any:
         raise InvalidInput(f"context must be rows of the same length; got {shown(context)}: {then}") from error
 
 
-def has_names(context: Any) -> bool:
+def has_names(context: object) -> bool:
     """Whether values have names: a dict, a row or a table with names, or a list that begins with one of these."""
     if type(context) is dict or isinstance(context, Mapping):
         return True
@@ -108,7 +117,7 @@ def has_names(context: Any) -> bool:
         return not isinstance(context, list | tuple) and has_names(context)
     if is_table(context):
         return _are_names(_names(context))
-    return hasattr(context, "iloc") and _are_names(context.index.tolist())
+    return is_series(context) and _are_names(context.index.tolist())
 
 
 def rows(contexts: Any) -> Sequence[Any]:
@@ -131,7 +140,7 @@ def rows(contexts: Any) -> Sequence[Any]:
     return [one(context) for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)]
 
 
-def categorical(contexts: Any) -> set[str]:
+def categorical(contexts: object) -> set[str]:
     """The names of the columns that a table says are categories, of whatever kind.
 
     >>> import pandas as pd
@@ -145,7 +154,7 @@ def categorical(contexts: Any) -> set[str]:
     return {str(n) for n, word in zip(_names(contexts), words, strict=True) if word.startswith(("categ", "dictionary"))}
 
 
-def length(contexts: Any) -> int:
+def length(contexts: object) -> int:
     """How many contexts there are in a batch, at least one."""
     kinds = "an array, a list or a data frame"
     is_rows = isinstance(contexts, Sequence) or hasattr(contexts, "__array__") or is_table(contexts)
@@ -163,7 +172,7 @@ def length(contexts: Any) -> int:
     return len(contexts)
 
 
-def taken(contexts: Any, places: Any) -> Any:
+def taken(contexts: Any, places: Places) -> Any:
     """The contexts of a batch at `places`: a slice, a mask or an array of numbers; tables stay tables."""
     if isinstance(contexts, np.ndarray):
         return contexts[places]
@@ -184,27 +193,26 @@ def joined(batches: Sequence[Any]) -> Any:
     return [context for batch in batches for context in rows(batch)]
 
 
-def _row(names: Sequence[Any], values: Any) -> Row:
-    return Row(zip(map(str, names), values, strict=True))
+def _row(names: Sequence[object], values: Iterable[object]) -> NamedRow:
+    return NamedRow(zip(map(str, names), values, strict=True))
 
 
-def _are_names(names: Sequence[Any]) -> bool:
+def _are_names(names: Sequence[object]) -> bool:
     """Whether columns are named by text; tables made of bare arrays number theirs."""
     return any(isinstance(name, str) for name in names)
 
 
-def _check_distinct(names: Sequence[Any]) -> None:
+def _check_distinct(names: Sequence[object]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInput(f"columns of a table must have distinct names; got {twice!r} twice: rename one")
 
 
-def _names(table: Any) -> list[Any]:
-    names = table.column_names if hasattr(table, "column_names") else table.columns
-    return list(names)
+def _names(table: Any) -> list[object]:
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
-def _columns(table: Any) -> list[list[Any]]:
+def _columns(table: Any) -> list[list[object]]:
     """The columns of a table as lists."""
     if hasattr(table, "iloc"):
         return [table.iloc[:, place].tolist() for place in range(table.shape[1])]

@@ -1,19 +1,18 @@
 """Contexts as arrays of numbers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts.forms import Row, as_array, has_names, is_table, one, rows
+from oddsmith.contexts.forms import NamedRow, as_array, has_names, is_table, one, rows
 from oddsmith.contexts.values import as_number, shown, unreadable
 from oddsmith.errors import InvalidInput
 
 __all__ = ["numbers"]
 
 
-def numbers(context: Any, instead: str = "give a Schema, which reads names") -> Array:
+def numbers(context: object, instead: str = "give a Schema, which reads names") -> Array:
     """The context as float64 (…, d), NaN where a number is missing; what is no number is refused by its column.
 
     Tables and their rows stand for their columns in order; a dict has no order, and is refused: `instead` says what to
@@ -26,7 +25,7 @@ def numbers(context: Any, instead: str = "give a Schema, which reads names") -> 
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
         read = context.astype(np.float64, copy=False)
         return read.filled(np.nan) if isinstance(read, np.ma.MaskedArray) else np.asarray(read)
-    if isinstance(context, Mapping) and not isinstance(context, Row):
+    if isinstance(context, Mapping) and not isinstance(context, NamedRow):
         raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
     if isinstance(context, str | bytes) or context is None:
         raise InvalidInput(f"context must be numbers in an array; got {shown(context)}")
@@ -35,14 +34,14 @@ def numbers(context: Any, instead: str = "give a Schema, which reads names") -> 
         if isinstance(context, np.ndarray):
             return context
     row = one(context)
-    if isinstance(row, Row):
+    if isinstance(row, NamedRow):
         return np.array([as_number(name, value) for name, value in row.items()], dtype=np.float64)
     if isinstance(row, list | tuple) and row and (has_names(row) or any(is_table(part) for part in row)):
         return _stacked([numbers(part, instead) for part in row])
     return _from_objects(row)
 
 
-def _table_as_array(table: Any) -> Array | Sequence[Any]:
+def _table_as_array(table: object) -> Array | Sequence[object]:
     """A table of numbers as float64; else its rows, in which what is missing or no number can be told apart."""
     try:
         array = np.asarray(table)
@@ -58,7 +57,7 @@ def _stacked(parts: list[Array]) -> Array:
     return np.stack(parts)
 
 
-def _from_objects(context: Any) -> Array:
+def _from_objects(context: object) -> Array:
     """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
     found = as_array(context)
     if found.dtype.kind in "fiub":

@@ -22,7 +22,7 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _NO_NUMBERS = (*_TIMES, bytes, bytearray, complex, np.complexfloating)
 
 
-def missing(value: Any) -> bool:
+def missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA.
 
     >>> [missing(value) for value in (None, float("nan"), np.datetime64("NaT"), 0, "")]
@@ -42,7 +42,7 @@ def missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value of a table as Python has it, None where it is missing."""
     kind = type(value)
     if kind is str or kind is int or kind is bool:
@@ -57,7 +57,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def simple(value: Any) -> Any:
+def simple(value: object) -> object:
     """A value of an uncommon kind as the nearest common one: exact numbers as floats, periods and UUIDs as text.
 
     Everything else is as it was.
@@ -72,7 +72,7 @@ def simple(value: Any) -> Any:
     return str(value) if is_label or isinstance(value, UUID) else value
 
 
-def as_number(column: Any, value: Any) -> float:
+def as_number(column: object, value: object) -> float:
     """A number; NaN for what is missing, infinite or huge."""
     if type(value) is float or type(value) is int:
         return float(value) if -_HUGE < value < _HUGE else float("nan")
@@ -81,7 +81,7 @@ def as_number(column: Any, value: Any) -> float:
     try:
         if isinstance(value, _NO_NUMBERS) or (isinstance(value, np.ndarray) and value.ndim):  # float() may take them
             raise TypeError("it is no number")
-        found = float(value)
+        found = float(value)  # type: ignore[arg-type]  # whatever float() takes
     except OverflowError:
         return float("nan")
     except (TypeError, ValueError) as error:
@@ -89,7 +89,7 @@ def as_number(column: Any, value: Any) -> float:
     return found if abs(found) < _HUGE else float("nan")
 
 
-def unreadable(column: Any, value: Any, wanted: str) -> InvalidInput:
+def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     """The refusal of a value, in one sentence: the column, what it holds, what to do.
 
     >>> print(unreadable("user", {"age": 3}, "a number or text"))
@@ -110,7 +110,7 @@ def unreadable(column: Any, value: Any, wanted: str) -> InvalidInput:
     return InvalidInput(f"context column {column!r} must be {wanted}; got {got}: {then}")
 
 
-def check_columns(known: tuple[str, ...], names: tuple[Any, ...]) -> None:
+def check_columns(known: tuple[str, ...], names: tuple[object, ...]) -> None:
     """Refuses names that are probably misspelt: a known column is absent, and a name that is not known resembles it.
 
     >>> check_columns(("age", "city"), ("age", "citty"))
@@ -123,7 +123,7 @@ def check_columns(known: tuple[str, ...], names: tuple[Any, ...]) -> None:
         raise InvalidInput(refusal)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The beginning of what was given, on one line."""
     return f"a {type(value).__name__}" if hasattr(value, "columns") else " ".join(repr(value).split())[:60]
 
@@ -160,7 +160,7 @@ def check_json(context: Any, depth: int = 0) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _misspelt(known: tuple[str, ...], names: tuple[Any, ...]) -> str | None:
+def _misspelt(known: tuple[str, ...], names: tuple[object, ...]) -> str | None:
     absent = [name for name in known if name not in names]
     for name in names:
         near = resembling(name, absent) if isinstance(name, str) and name not in known else None

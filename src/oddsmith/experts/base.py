@@ -227,7 +227,7 @@ def no_infinity(predictions: Array, *, source: str) -> Array:
     return predictions
 
 
-def checked_predictions(predictions: Any, log_weights: Array, eligible: Bools | None) -> Array:
+def checked_predictions(predictions: object, log_weights: Array, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
     checked = _known(predictions, log_weights.shape[-1], eligible)
     if checked.ndim > 2 or log_weights.ndim > 1:
@@ -239,7 +239,7 @@ def checked_predictions(predictions: Any, log_weights: Array, eligible: Bools | 
     return checked
 
 
-def _known(predictions: Any, n_experts: int, eligible: Bools | None) -> Array:
+def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that fits."""
     if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _KNOWN[0] or predictions.dtype in _KNOWN):
         predictions = as_predictions(predictions, n_experts=n_experts, source="experts")

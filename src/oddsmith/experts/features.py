@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, Ints, number, whole
 from oddsmith.errors import InvalidInput
@@ -93,7 +94,7 @@ class Products:
         return min(dim * (dim + 1) // 2, self.most)
 
     @cached_property
-    def _drawn(self) -> dict[int, tuple[Any, Any]]:
+    def _drawn(self) -> dict[int, tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
         return {}
 
     def __call__(self, z: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.exact_json import Json
 
 __all__ = ["LARGEST", "receive", "send"]
 
@@ -19,7 +20,7 @@ LARGEST = 64 * 2**20
 _LENGTHS = struct.Struct("!II")  # of the page, and of the arrays
 
 
-def send(link: socket.socket, page: dict[str, Any], arrays: Sequence[Array] = ()) -> None:
+def send(link: socket.socket, page: dict[str, Json], arrays: Sequence[Array] = ()) -> None:
     """Send a page, and float64 arrays of one shape, which is added to the page."""
     body = b"".join(np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays)
     head = json.dumps(page | ({"shape": list(arrays[0].shape)} if arrays else {})).encode()

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class FunctionExperts(Experts):
     array([[0.4 , 0.75]])
     """
 
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Mapping[str, Callable[..., object]]
     arms: Sequence[str] = ()
     _arities: dict[str, int] = field(init=False, repr=False, compare=False)
 
@@ -61,10 +60,10 @@ class FunctionExperts(Experts):
         said = [self._said(name, function, context) for name, function in self.functions.items()]
         return as_predictions(said, n_experts=len(said), source="FunctionExperts")
 
-    def _called(self, name: str, function: Callable[..., Any], context: Context) -> Any:
+    def _called(self, name: str, function: Callable[..., object], context: Context) -> object:
         return [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
 
-    def _said(self, name: str, function: Callable[..., Any], context: Context) -> Array:
+    def _said(self, name: str, function: Callable[..., object], context: Context) -> Array:
         try:
             said = self._called(name, function, context)
         except OddsmithError:
@@ -78,7 +77,7 @@ class FunctionExperts(Experts):
         return values
 
 
-def _arity(function: Any) -> int:
+def _arity(function: object) -> int:
     """How many positional arguments a function requires: 1 or 2, or -1 for something else."""
     if not callable(function):
         return -1

@@ -19,7 +19,7 @@ from oddsmith import errors
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.exact_json import encode
+from oddsmith.exact_json import Json, encode
 from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.failures import CallFailure, Record
 from oddsmith.experts.frames import receive, send
@@ -49,7 +49,7 @@ class Isolated(Experts):
     """
 
     name: str
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
     arms: Sequence[str]
     schema: Schema | None = None
     folder: Path | str = "."
@@ -105,13 +105,13 @@ class Isolated(Experts):
 class _Child:
     """A process that answers frames, one at a time, and is started again when it ends."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Json]) -> None:
         self._order, self._lock, self._closed = order, threading.RLock(), threading.Event()
         self._pause, self._trouble = _FIRST_PAUSE, ""
         self._process: _Process | None = _Process(order)
         self.about = self._process.about
 
-    def ask(self, page: dict[str, Any], timeout_ms: float) -> _Heard:
+    def ask(self, page: dict[str, Json], timeout_ms: float) -> _Heard:
         """The answer to one frame, or ExpertFailed."""
         deadline = time.monotonic() + timeout_ms / 1000
         if not self._lock.acquire(timeout=timeout_ms / 1000):
@@ -127,7 +127,7 @@ class _Child:
         finally:
             self._lock.release()
 
-    def _heard(self, process: "_Process", page: dict[str, Any], deadline: float) -> _Heard:
+    def _heard(self, process: "_Process", page: dict[str, Json], deadline: float) -> _Heard:
         try:
             return process.ask(page, deadline)
         except TimeoutError as error:
@@ -176,7 +176,7 @@ class _Child:
 class _Process:
     """One child process, from its start to its end, and the socket to it."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Json]) -> None:
         self._link, theirs = socket.socketpair()
         with theirs:
             self._popen = _started(theirs)
@@ -193,7 +193,7 @@ class _Process:
             kind: type[OddsmithError] = getattr(errors, self.about["kind"], InvalidInput)
             raise kind(self.about["refused"])
 
-    def ask(self, page: dict[str, Any], deadline: float) -> _Heard:
+    def ask(self, page: dict[str, Json], deadline: float) -> _Heard:
         self._link.settimeout(max(1e-6, deadline - time.monotonic()))
         send(self._link, page)
         return receive(self._link, deadline)

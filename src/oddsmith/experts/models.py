@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, check_range, finite
 from oddsmith.contexts import (
-    Row,
+    NamedRow,
     as_array,
     check_columns,
     has_names,
@@ -52,7 +53,7 @@ class ModelExperts(Experts):
 
     models: Mapping[str, Any]
     arms: Sequence[str]
-    arm_features: Any = None
+    arm_features: npt.ArrayLike | None = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str | None = None
 
@@ -123,7 +124,8 @@ class ModelExperts(Experts):
             return features.reshape(-1, features.shape[-1]), features.shape[:-2]
         lead = features.shape[:-1]
         spread = np.broadcast_to(features[..., None, :], (*lead, n_arms, features.shape[-1]))
-        arms = np.broadcast_to(self.arm_features, (*lead, *self.arm_features.shape))
+        own = np.asarray(self.arm_features)
+        arms = np.broadcast_to(own, (*lead, *own.shape))
         joined = np.concatenate([spread, arms], axis=-1)
         return joined.reshape(-1, joined.shape[-1]), lead
 
@@ -153,7 +155,7 @@ class ModelExperts(Experts):
             raise ExpertFailed(f"model {name!r} must give {allowed}; got {said.shape}", kind="shape")
         return said.reshape(-1)
 
-    def _per_arm(self, name: str, model: Any) -> Any:
+    def _per_arm(self, name: str, model: object) -> Any:
         """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
         if isinstance(model, Mapping):
             if set(model) != set(self.arms):
@@ -199,7 +201,7 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     return said
 
 
-def _by_arm(name: str, said: Array, classes: Any, arms: Sequence[str]) -> Array:
+def _by_arm(name: str, said: Array, classes: npt.ArrayLike, arms: Sequence[str]) -> Array:
     """A classifier's columns in the order of the arms: its classes are names of arms, or else 0 … K-1.
 
     An arm that the classifier never saw has probability 0.
@@ -218,12 +220,12 @@ def _by_arm(name: str, said: Array, classes: Any, arms: Sequence[str]) -> Array:
     return by_arm
 
 
-def _numbers(name: str, said: Any) -> Array:
+def _numbers(name: str, said: object) -> Array:
     source = f"model {name!r}"
     return no_infinity(as_floats(said, source=source).astype(np.float64, copy=False), source=source)
 
 
-def _frame(contexts: Any) -> Any:
+def _frame(contexts: Context) -> Any:
     """Contexts with names as a data frame: polars frames as they are, everything else in pandas, NaN for missing.
 
     A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and said to be unordered.
@@ -243,7 +245,7 @@ def _frame(contexts: Any) -> Any:
     frame = _converted(lambda: pd.DataFrame(records))
     empty = [name for name in frame.columns if frame[name].isna().all()]
     frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
-    if all(isinstance(row, Row) for row in given):
+    if all(isinstance(row, NamedRow) for row in given):
         return frame
     frame = frame[sorted(frame.columns, key=str)]
     frame.attrs[_UNORDERED] = True
@@ -273,7 +275,7 @@ def _with_nan(frame: Any) -> Any:
     return frame.assign(**changed) if changed and frame.columns.is_unique else frame
 
 
-def _ordered(frame: Any, model: Any) -> Any:
+def _ordered(frame: Any, model: object) -> Any:
     """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
     if not is_table(frame):
         return frame

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import numbers
@@ -26,9 +26,9 @@ class OnnxExperts(Experts):
     `version` is the models' content, so a saved agent refuses a file that has changed.
     """
 
-    files: Mapping[str, Any]
+    files: Mapping[str, str | Path | bytes]
     arms: Sequence[str]
-    arm_features: Any = None
+    arm_features: npt.ArrayLike | None = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str = field(init=False)
     _bank: ModelExperts = field(init=False, repr=False)
@@ -80,7 +80,7 @@ class _OnnxModel:
         self._name = name
         self._input, self._output = self._session.get_inputs()[0], outputs[-1]
 
-    def predict(self, rows: Any) -> Array:
+    def predict(self, rows: object) -> Array:
         dtype = _FLOATS.get(self._input.type)
         if dtype is None:
             raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
@@ -91,7 +91,7 @@ class _OnnxModel:
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 
-def _content(name: str, file: Any) -> bytes:
+def _content(name: str, file: str | Path | bytes) -> bytes:
     if isinstance(file, bytes):
         return file
     try:

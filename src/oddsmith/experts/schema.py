@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from oddsmith.contexts import (
     simple,
     unreadable,
 )
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Form", "Schema", "as_numbers", "numeric"]
 
 _HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
-_ABSENT: Any = object()
+_ABSENT: object = object()
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Schema:
             whole(what, getattr(self, what), high=2**20)
 
     @classmethod
-    def of(cls, contexts: Any, *, buckets: int = 8) -> "Schema":
+    def of(cls, contexts: Context, *, buckets: int = 8) -> "Schema":
         """The schema of these contexts (dicts, or a data frame).
 
         A column with any text in it is a category, and so is one that its table says is categorical.
@@ -103,7 +104,7 @@ class Schema:
             return tuple(f"slot {i}" for i in range(self.slots))
         return (*self.numbers, *(f"{name} {i}" for name in self.categories for i in range(self.buckets)))
 
-    def encode(self, context: Any) -> Array:
+    def encode(self, context: Context) -> Array:
         """The context as numbers (…, width); a list of dicts or a data frame has a row for each."""
         if type(context) is dict or isinstance(context, Mapping):
             return self._row(context)
@@ -120,7 +121,7 @@ class Schema:
             raise InvalidInput(f"context must have {self.width} numbers, as the schema says; {got}")
         return numeric(context, None)
 
-    def _row(self, record: Mapping[Any, Any]) -> Array:
+    def _row(self, record: Mapping[str, object]) -> Array:
         if not self.numbers and not self.categories:
             return self._hashed(record)
         row = np.zeros(self.width)
@@ -141,7 +142,7 @@ class Schema:
             check_columns((*self.numbers, *self.categories), tuple(record))
         return row
 
-    def _hashed(self, record: Mapping[Any, Any]) -> Array:
+    def _hashed(self, record: Mapping[str, object]) -> Array:
         row = np.zeros(self.slots)
         for name, value in record.items():
             common = value if isinstance(value, str | int | float) else simple(value)
@@ -152,7 +153,7 @@ class Schema:
         return row
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: object) -> str:
     """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap is one of floats."""
     if isinstance(value, str | bool | int):
         return f"{name}={value}"
@@ -187,7 +188,7 @@ class Form(NamedTuple):
     named: bool
 
 
-def as_numbers(context: Any, schema: Schema | None, form: Form | None = None) -> Array:
+def as_numbers(context: Context, schema: Schema | None, form: Form | None = None) -> Array:
     """Arrays as they are, everything else through a schema, without one by hashes: (…, width).
 
     Without a schema, a context in another form than the first one, `form`, is refused.

@@ -1,11 +1,11 @@
 """The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the other, everything in one call."""
 
 from math import erfc, lgamma, log, log1p, sqrt
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from oddsmith.arrays import Array
 from oddsmith.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
 from oddsmith.kernels.vectormath import exp
 
@@ -13,7 +13,7 @@ __all__ = ["best"]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def best(kind: int, first: Any, second: Any, odds: Any) -> None:
+def best(kind: int, first: Array, second: Array, odds: Array) -> None:
     """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or Beta's a and b."""
     rows, n_arms = odds.shape
     places, constants = np.empty((n_arms, 7)), np.empty(n_arms)
@@ -32,7 +32,7 @@ def best(kind: int, first: Any, second: Any, odds: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _arm(kind: int, first: float, second: float, place: Any) -> float:
+def _arm(kind: int, first: float, second: float, place: Array) -> float:
     """Fill an arm's row of `ranges`; the logarithm of its density's constant."""
     if kind != BETA:
         place[0], place[1], place[2], place[3], place[4] = first, WIDTH * second, 3 * second, np.inf, np.inf
@@ -58,7 +58,7 @@ def _trigamma(x: float) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _width(kind: int, x: float, places: Any) -> float:
+def _width(kind: int, x: float, places: Array) -> float:
     """How wide the cell that starts at x may be."""
     width = np.inf
     for a in range(places.shape[0]):
@@ -80,7 +80,7 @@ def _width(kind: int, x: float, places: Any) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _integrate(kind: int, places: Any, parameters: Any, odds: Any) -> None:
+def _integrate(kind: int, places: Array, parameters: tuple[Array, Array, Array], odds: Array) -> None:
     """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass only the functions F grow."""
     n_arms = odds.size
     dense, up_to, others = np.empty((5, n_arms)), np.empty(n_arms), np.empty(n_arms)
@@ -117,7 +117,7 @@ def _integrate(kind: int, places: Any, parameters: Any, odds: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _densities(kind: int, left: float, half: float, parameters: Any, dense: Any) -> None:
+def _densities(kind: int, left: float, half: float, parameters: tuple[Array, Array, Array], dense: Array) -> None:
     """The arms' densities at the cell's nodes, times half its width (5, K)."""
     first, second, constants = parameters
     for i in range(5):
@@ -137,7 +137,7 @@ def _densities(kind: int, left: float, half: float, parameters: Any, dense: Any)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _others(up_to: Any, others: Any) -> None:
+def _others(up_to: Array, others: Array) -> None:
     """Π over all other arms (K,), without division."""
     product = 1.0
     for a in range(up_to.size):
@@ -150,7 +150,7 @@ def _others(up_to: Any, others: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _atoms(means: Any, sds: Any, won: Any) -> None:
+def _atoms(means: Array, sds: Array, won: Array) -> None:
     """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it; ties share."""
     for a in range(means.size):
         won[a], ties = 0.5, 1

@@ -1,10 +1,9 @@
 """The compiled loop of `lab.finite` (numba): one run after the other, everything of a run in the cache."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.kernels.twins import _mix, _reweigh, pick
 from oddsmith.kernels.vectormath import exp
 
@@ -12,9 +11,16 @@ __all__ = ["play"]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, settings: Any, played: Any) -> None:
+def play(
+    tables: tuple[Array, Array, Ints],
+    contexts: Ints,
+    chance: tuple[Array, Array, Array, Ints, Ints],
+    settings: tuple[float, int],
+    played: tuple[Array, Ints, Array, Array],
+) -> None:
     """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K, N), votes (X, N)."""
-    uniforms, coins, gammas, order, arrived = given
+    means, advice, votes = tables
+    uniforms, coins, gammas, order, arrived = chance
     eta, loss = settings
     regret, arms, rewards, all_weights = played
     steps, runs = contexts.shape
@@ -41,7 +47,7 @@ def play(means: Any, advice: Any, votes: Any, contexts: Any, given: Any, setting
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _odds(log_weights: Any, votes: Any, gamma: float, weight: Any, everything: Any, odds: Any) -> None:
+def _odds(log_weights: Array, votes: Ints, gamma: float, weight: Array, everything: Bools, odds: Array) -> None:
     """(1-γ) Σ w [vote = a] / Σ w + γ/K."""
     for i in range(weight.size):
         weight[i] = exp(log_weights[i])

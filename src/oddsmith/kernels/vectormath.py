@@ -1,6 +1,7 @@
 """exp and log in forms that LLVM vectorises: branch-free, good to 3 ulp; for the compiled twins only (numba)."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -9,29 +10,31 @@ from numba.extending import intrinsic
 
 __all__ = ["exp", "exp_ratio", "log", "log1p"]
 
+Codegen: TypeAlias = Callable[[object, ir.IRBuilder, object, Sequence[object]], object]
+
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _to_float(typing_context: Any, bits: Any) -> Any:
+def _to_float(typing_context: object, bits: object) -> tuple[object, Codegen]:
     """The float64 with these 64 bits."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: object, builder: ir.IRBuilder, signature: object, args: Sequence[object]) -> object:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _to_bits(typing_context: Any, number: Any) -> Any:
+def _to_bits(typing_context: object, number: object) -> tuple[object, Codegen]:
     """The 64 bits of this float64."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: object, builder: ir.IRBuilder, signature: object, args: Sequence[object]) -> object:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
-def exp_ratio(x: float) -> Any:
+def exp_ratio(x: float) -> tuple[float, float]:
     """Two numbers whose ratio is exp(x) for |x| <= 708: Cody-Waite reduction and the Cephes rational."""
     y = min(max(x, -708.0), 708.0)
     n = np.floor(y * 1.4426950408889634 + 0.5)

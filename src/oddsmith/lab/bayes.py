@@ -1,8 +1,9 @@
 """Bayes regret: the truth is drawn from one prior, the policy believes in another."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import simplex
 from oddsmith.errors import InvalidInput
@@ -27,7 +28,7 @@ class BayesRegret(NamedTuple):
 
 def bayes_regret(
     policy: GeneralizedThompsonSampling,
-    true_prior: Any,
+    true_prior: npt.ArrayLike,
     *,
     steps: int,
     runs: int = 100,

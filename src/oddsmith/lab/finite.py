@@ -1,6 +1,6 @@
 """Finite worlds in one compiled call: GTS over a table of experts in a table of means, drawing the same arms."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from oddsmith.progress import progress
 from oddsmith.worlds.base import World
 from oddsmith.worlds.tables import TableWorld
 
-__all__ = ["Played", "play", "suits"]
+__all__ = ["FiniteRuns", "play", "suits"]
 
 
 _AT_ONCE = 300_000_000  # expert-steps between two looks at the clock: about a second
 
 
-class Played(NamedTuple):
+class FiniteRuns(NamedTuple):
     """Regret, arms and rewards (T, runs), and the log weights (runs, N) at the end."""
 
     regret: Array
@@ -50,26 +50,30 @@ def play(
     *,
     chance: tuple[Array, Array],
     due: Arrivals,
-) -> Played:
+) -> FiniteRuns:
     """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins, are (T, runs)."""
     from oddsmith.kernels.finite import play as compiled_play
 
     steps, runs = contexts.shape
-    table: Any = policy.experts
-    arms_first = np.ascontiguousarray(np.swapaxes(table.table, 1, 2))
+    experts = policy.experts
+    assert isinstance(experts, TableExperts)  # as `suits` says
+    tables = world.table, np.ascontiguousarray(np.swapaxes(experts.table, 1, 2)), experts.favourites
     gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
     log_weights = policy.init((runs,)).log_weights
-    played = Played(np.empty((steps, runs)), np.empty((steps, runs), np.int64), np.empty((steps, runs)), log_weights)
+    played = _empty(contexts.shape, log_weights)
     assert policy.fused is not None
     size = max(1, _AT_ONCE // (steps * log_weights.shape[1]))
     starts = range(0, runs, size)
     for start in progress(starts, len(starts), "runs"):
         part = slice(start, start + size)
-        given: Any = [np.ascontiguousarray(values[:, part]) for values in (contexts, *chance)]
-        empty: Any = [np.empty_like(values[:, part], order="C") for values in played[:3]]
-        some = Played(empty[0], empty[1], empty[2], log_weights[part])
-        rest = (*given[1:], gammas, *due)
-        compiled_play(world.table, arms_first, table.favourites, given[0], rest, policy.fused, some)
+        some = _empty(contexts[:, part].shape, log_weights[part])
+        uniforms, coins = (np.ascontiguousarray(values[:, part]) for values in chance)
+        met = np.ascontiguousarray(contexts[:, part])
+        compiled_play(tables, met, (uniforms, coins, gammas, *due), policy.fused, some)
         for whole, filled in zip(played[:3], some[:3], strict=True):
             whole[:, part] = filled
     return played
+
+
+def _empty(shape: tuple[int, ...], log_weights: Array) -> FiniteRuns:
+    return FiniteRuns(np.empty(shape), np.empty(shape, np.int64), np.empty(shape), log_weights)

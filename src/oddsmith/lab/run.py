@@ -1,12 +1,11 @@
 """Run: what happened in a simulation, with exact regret."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Ints, whole
-from oddsmith.decision import Decision
+from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.lab.delays import Arrivals
@@ -26,9 +25,9 @@ class Run:
     regret: Array
     arms: Ints
     rewards: Array
-    contexts: list[Any] = field(repr=False)
+    contexts: list[Context] = field(repr=False)
     traces: dict[str, Array] = field(repr=False)
-    state: Any = field(repr=False)
+    state: State = field(repr=False)
     world: World = field(repr=False)
     due: Arrivals = field(repr=False)
     decisions: list[Decision] = field(default_factory=list, repr=False)

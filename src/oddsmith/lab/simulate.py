@@ -1,21 +1,22 @@
 """simulate: a policy in a world, many runs at once, with exact regret."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, whole
-from oddsmith.decision import Decision, Odds, draw
+from oddsmith.decision import Context, Decision, Odds, State, draw
 from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.run import Run
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy, check_policy
+from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.over_experts import ExpertState
 from oddsmith.progress import progress
 from oddsmith.worlds.base import Bernoulli, History, Noise, World
+from oddsmith.worlds.tables import TableWorld
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
@@ -70,7 +71,7 @@ def _stepwise(
     state = policy.init((runs,))
     keep, decisions = "log" in trace, dict[int, Decision]()
     regret, arms, rewards = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
-    contexts: list[Any] = []
+    contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
     for t in progress(range(steps), steps, "steps"):
         context = world.context(t + 1, runs, contexts_rng, History(policy, state))
@@ -99,8 +100,10 @@ def _streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.ra
     return contexts, draws, rewards
 
 
-def _compiled(policy: Any, world: Any, shape: tuple[int, int], seed: int, due: Arrivals) -> Run:
+def _compiled(policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals) -> Run:
     """The same run by the compiled loop: the same contexts, uniforms and coins, and so the same arms."""
+    assert isinstance(policy, GeneralizedThompsonSampling)  # as `finite.suits` says
+    assert isinstance(world, TableWorld)
     steps, runs = shape
     contexts_rng, draws_rng, rewards_rng = _streams(seed)
     contexts = np.stack([world.context(t + 1, runs, contexts_rng) for t in range(steps)])
@@ -110,12 +113,12 @@ def _compiled(policy: Any, world: Any, shape: tuple[int, int], seed: int, due: A
     return Run(played.regret, played.arms, played.rewards, list(contexts), {}, state, world, due)
 
 
-def check_seed(seed: Any) -> None:
+def check_seed(seed: object) -> None:
     """Refuses what is not a whole number from 0 to 2^63 - 1."""
     whole("seed", seed, low=0, high=2**63 - 1)
 
 
-def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], trace: Any) -> None:
+def _check(policy: object, world: object, noise: object, numbers: tuple[int, int, int], trace: object) -> None:
     check_policy(policy)
     if not isinstance(world, World):
         raise InvalidInput(f"world must have context and means (name World as base); got {type(world).__name__}")
@@ -132,7 +135,7 @@ def _check(policy: Any, world: Any, noise: Any, numbers: tuple[Any, Any, Any], t
         raise InvalidInput(f"trace must be of {', '.join(TRACES)}; got {unknown[0]!r}")
 
 
-def _traced(name: str, policy: Any, state: Any, odds: Odds, *, means: Array) -> Array:
+def _traced(name: str, policy: Policy, state: State, odds: Odds, *, means: Array) -> Array:
     """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,), or the Gibbs gap (runs,)."""
     if name == "odds":
         return odds.propensities

@@ -13,6 +13,7 @@ from oddsmith.disk import replacing
 from oddsmith.engines import each
 from oddsmith.errors import InvalidInput, MissingExtra, NotPortable, NoVersion
 from oddsmith.fingerprint import describe, opaque, source_digest
+from oddsmith.lab.delays import Delay
 from oddsmith.lab.simulate import check_seed, simulate
 from oddsmith.policies.base import Policy
 from oddsmith.progress import progress
@@ -35,7 +36,7 @@ class Cell:
     where: World
     steps: int
     runs: int = 1
-    delay: Any = 0
+    delay: int | Delay = 0
     noise: Noise | None = None
 
     def key(self) -> str:
@@ -55,7 +56,7 @@ def grid(
     seeds: Iterable[int] = (0,),
     steps: int,
     runs: int = 1,
-    delay: Any = 0,
+    delay: int | Delay = 0,
     noise: Noise | None = None,
 ) -> list[Cell]:
     """All combinations of policies, worlds and seeds."""
@@ -105,7 +106,7 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
     return whole
 
 
-def play(cell: Cell) -> dict[str, Any]:
+def play(cell: Cell) -> dict[str, object]:
     """The columns of one cell: regret and reward so far of each run at some steps."""
     run = simulate(
         cell.plays,

@@ -256,7 +256,7 @@ def decide(
     return draw(odds, context, uniform, eligible=eligible, step=step)
 
 
-def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: Any) -> State:
+def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: object) -> State:
     """The state after all these decisions and rewards, in order.
 
     `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`). The policy's own `fold` may add

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,13 +56,13 @@ class EpochGreedy(OverExperts):
     def init(self, shape: tuple[int, ...] = ()) -> EpochState:
         return EpochState(np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape))
 
-    def explores_at(self, step: Any, n_arms: int) -> Any:
+    def explores_at(self, step: int | Ints, n_arms: int) -> Bools:
         """Whether this step (or each of these steps) is one of the uniform ones."""
         steps = np.asarray(step)
         if steps.dtype.kind not in "iu" or (steps < 1).any():
             raise InvalidInput(f"step must be a whole number of at least 1; got {step!r}")
         starts = _starts(self.scale, n_arms, len(self.experts.names), 1 << int(steps.max()).bit_length())
-        return starts[np.searchsorted(starts, steps)] == steps
+        return np.asarray(starts[np.searchsorted(starts, steps)] == steps)
 
     def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Uniform on exploring steps, else the ballots of the experts that lead; a sleeper's ballot is NaN."""
@@ -70,7 +70,7 @@ class EpochGreedy(OverExperts):
             check_eligible(eligible)
         ballots = checked_predictions(self.experts.advise(state.experts, context, eligible)[1], state.values, eligible)
         explore = self.explores_at(state.learnt + 1 if step is None else step, ballots.shape[-1])
-        awake: Any = ballots.any(axis=-1)
+        awake = np.asarray(ballots.any(axis=-1))
         values = np.where(awake, state.values, -np.inf)
         leads = (values == values.max(axis=-1, keepdims=True)) & awake
         with np.errstate(divide="ignore"):

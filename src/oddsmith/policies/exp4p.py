@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, number, whole
+from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
@@ -48,9 +48,10 @@ class EXP4P(MultiplicativeWeights):
         """Whether there is a floor: one expert alone needs none."""
         return len(self.prior) > 1
 
-    def smallest(self, n_arms: Any) -> Any:
+    def smallest(self, n_arms: int | Ints) -> Real:
         """The probability that every eligible arm keeps; one expert alone needs none."""
-        return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
+        least: Array = np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
+        return least
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Weighted ballots over a floor, and each expert's Σ_b ξ(b)/Pr(b) as bonus."""
@@ -58,10 +59,9 @@ class EXP4P(MultiplicativeWeights):
             check_eligible(eligible)
         ballots, asleep = self.ballots(state, context, eligible)
         votes = np.where(np.isnan(ballots), 0.0, ballots) if asleep else ballots
-        n_arms: Any = ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
-        gamma = n_arms * self.smallest(n_arms)
-        gamma = float(gamma) if np.ndim(gamma) == 0 else gamma
-        propensities = weights.mix(state.log_weights, votes, gamma, eligible)
+        n_arms: int | Ints = ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
+        gamma = np.asarray(n_arms * self.smallest(n_arms))
+        propensities = weights.mix(state.log_weights, votes, gamma if gamma.ndim else float(gamma), eligible)
         return self.complete(Odds(propensities, ballots, None, state.log_weights if asleep else None))
 
     def complete(self, odds: Odds) -> Odds:
@@ -74,7 +74,7 @@ class EXP4P(MultiplicativeWeights):
         ballots = drawn_advice(decision, len(self.prior))
         if decision.bonus is None:
             raise InvalidInput("decision must carry the bonus that EXP4P needs; got none")
-        n_arms: Any = decision.propensities.shape[-1]
+        n_arms: int | Ints = decision.propensities.shape[-1]
         if decision.eligible is not None:
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         earned = ballots * column(reward) / column(decision.propensity)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, simplex
@@ -19,6 +20,7 @@ __all__ = [
     "ExpertState",
     "MultiplicativeWeights",
     "OverExperts",
+    "Prior",
     "certain",
     "check_advice",
     "check_eligible",
@@ -30,6 +32,10 @@ __all__ = [
 ]
 
 
+Prior: TypeAlias = npt.ArrayLike | Mapping[str, float] | None
+"""N probabilities, in order or by the name of the expert; None: the same for all."""
+
+
 class ExpertState(NamedTuple):
     """Log weights (…, N) relative to the leader, the number of rewards learnt, and the experts' own state."""
 
@@ -38,7 +44,7 @@ class ExpertState(NamedTuple):
     experts: State
 
 
-def checked_prior(prior: Any, names: Sequence[str]) -> Array:
+def checked_prior(prior: object, names: Sequence[str]) -> Array:
     """N probabilities in the order of the experts."""
     n = len(names)
     if prior is None:
@@ -158,7 +164,7 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
     return advice
 
 
-def column(reward: Real) -> Any:
+def column(reward: Real) -> Real:
     """A reward (…) as (…, 1), for arithmetic with one number per expert."""
     return reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
 
@@ -197,6 +203,6 @@ def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
     if gamma == 0:
         return odds
     n_arms = odds.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
-    even: Any = 1 / n_arms if eligible is None else eligible / n_arms
+    even: Real = 1 / n_arms if eligible is None else eligible / n_arms
     mixed: Array = (1 - gamma) * odds + gamma * even
     return mixed

@@ -1,19 +1,18 @@
 """Recipes: named algorithms that are settings of a policy, most of them of Generalized Thompson Sampling."""
 
-from typing import Any
-
-from oddsmith.arrays import number
+from oddsmith.arrays import Array, number
 from oddsmith.experts.base import Experts
 from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.oracles import OracleName
+from oddsmith.policies.over_experts import Prior, checked_prior
 from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, squarecb_bound
-from oddsmith.theory.tuning import tune, worst_prior
+from oddsmith.theory.tuning import tune
 
 __all__ = [
     "epsilon_greedy",
@@ -30,7 +29,7 @@ __all__ = [
 _DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides who leads
 
 
-def thompson_sampling(experts: Experts, prior: Any = None) -> GeneralizedThompsonSampling:
+def thompson_sampling(experts: Experts, prior: Prior = None) -> GeneralizedThompsonSampling:
     """Thompson sampling: log loss, eta 1, gamma 0; the posterior is exact Bayes (Li 2013, Section 3).
 
     >>> from oddsmith.experts.given import GivenExperts
@@ -41,7 +40,12 @@ def thompson_sampling(experts: Experts, prior: Any = None) -> GeneralizedThompso
 
 
 def tuned(
-    experts: Experts, loss: Loss | Certificate = log_loss, *, n_arms: int, steps: int | None = None, prior: Any = None
+    experts: Experts,
+    loss: Loss | Certificate = log_loss,
+    *,
+    n_arms: int,
+    steps: int | None = None,
+    prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
     """GTS with the eta and gamma of the best bound: for `steps` decisions, or the anytime schedule if None (3.8).
 
@@ -53,8 +57,8 @@ def tuned(
     PowerSchedule(scale=0.920..., power=0.333..., cap=1.0)
     """
     function = loss.loss if isinstance(loss, Certificate) else loss
-    checked = GeneralizedThompsonSampling(experts, function, prior=prior).prior
-    tuning = tune(loss, n_arms=n_arms, steps=steps, prior=worst_prior(checked, len(checked)))
+    checked = checked_prior(prior, experts.names)
+    tuning = tune(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
     gamma = tuning.gamma if tuning.power == 0 else PowerSchedule(tuning.gamma, tuning.power)
     return GeneralizedThompsonSampling(experts, function, eta=tuning.eta, gamma=gamma, prior=checked)
 
@@ -84,7 +88,7 @@ def follow_the_leader(experts: Experts, loss: Loss = log_loss) -> GeneralizedTho
 
 
 def feel_good(
-    experts: Experts, loss: Loss = log_loss, *, n_arms: int, steps: int, prior: Any = None
+    experts: Experts, loss: Loss = log_loss, *, n_arms: int, steps: int, prior: Prior = None
 ) -> GeneralizedThompsonSampling:
     """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound, gamma 0 (theory 5.1).
 
@@ -93,24 +97,33 @@ def feel_good(
     >>> policy.eta, round(policy.optimism, 4)
     (0.25, 0.0176)
     """
-    bound = feelgood_bound(loss, n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
-    return GeneralizedThompsonSampling(
-        experts, loss, eta=float(bound.eta or 0.0), gamma=0.0, prior=prior, optimism=float(bound.gamma or 0.0)
-    )
+    checked = checked_prior(prior, experts.names)
+    bound = feelgood_bound(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
+    eta, optimism = float(bound.eta or 0.0), float(bound.gamma or 0.0)
+    return GeneralizedThompsonSampling(experts, loss, eta=eta, gamma=0.0, prior=checked, optimism=optimism)
 
 
-def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Any = None) -> EXP4:
+def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> EXP4:
     """EXP4 with the eta of its bound sqrt(2 K T ln N) (theory 5.4)."""
-    bound = exp4_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
-    return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=prior)
+    checked = checked_prior(prior, experts.names)
+    bound = exp4_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
+    return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=checked)
 
 
-def squarecb(experts: Experts, *, n_arms: int, steps: int, prior: Any = None, oracle: OracleName = "vovk") -> SquareCB:
+def squarecb(
+    experts: Experts, *, n_arms: int, steps: int, prior: Prior = None, oracle: OracleName = "vovk"
+) -> SquareCB:
     """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
-    bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=worst_prior(prior, len(experts.names)))
-    return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=prior)
+    checked = checked_prior(prior, experts.names)
+    bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
+    return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=checked)
 
 
-def fastcb(experts: Experts, *, n_arms: int, prior: Any = None, oracle: OracleName = "mixture") -> FastCB:
+def fastcb(experts: Experts, *, n_arms: int, prior: Prior = None, oracle: OracleName = "mixture") -> FastCB:
     """FastCB with the sharpness 10 K, which suits worlds where the best arm costs little (theory 5.3)."""
     return FastCB(experts, sharpness=10.0 * n_arms, oracle=oracle, prior=prior)
+
+
+def _least(prior: Array) -> float:
+    """The smallest positive probability: a bound for it holds for every expert."""
+    return float(prior[prior > 0].min())

@@ -8,6 +8,7 @@ from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, number, simplex, whole
 from oddsmith.errors import InvalidInput
@@ -219,8 +220,8 @@ def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> 
 
 
 def bayes_regret_bound(
-    true_prior: Any,
-    prior: Any,
+    true_prior: npt.ArrayLike,
+    prior: npt.ArrayLike,
     *,
     loss: AnyLoss,
     n_arms: int,
@@ -252,7 +253,7 @@ def bayes_regret_bound(
     return found._replace(applies=applies)
 
 
-def _two_priors(true_prior: Any, prior: Any) -> tuple[Array, Array]:
+def _two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
     truth = simplex("true_prior", true_prior, n=len(np.atleast_1d(np.asarray(true_prior))), over="experts")
     used = simplex("prior", prior, n=len(truth), over="experts")
     if ((used == 0) & (truth > 0)).any():

@@ -4,9 +4,10 @@ Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw lo
 """
 
 from math import asinh, e, expm1, factorial, inf, log, log1p, sinh, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import check_range, number
 from oddsmith.errors import InvalidInput
@@ -46,7 +47,7 @@ def loss_name(loss: Loss | str) -> str:
         if loss not in ("square", "log"):
             raise InvalidInput(f"loss must be square, log or a function; got {loss!r}")
         return loss
-    plain: Any = loss.loss if isinstance(loss, Scaled) else loss
+    plain = loss.loss if isinstance(loss, Scaled) else loss
     return "square" if plain is square_loss else "log" if plain is log_loss else "own"
 
 
@@ -96,7 +97,7 @@ def _square_kappa2(low: float, high: float) -> float:
     return (high - f) ** 2 + 4 * f * (1 - f)
 
 
-def beta(predictions: Any) -> float:
+def beta(predictions: npt.ArrayLike) -> float:
     """2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts (…, N, K): the beta of log loss.
 
     >>> round(beta([[[0.5, 0.9]], [[0.25, 0.9]]]), 6)

@@ -1,11 +1,10 @@
 """A loss in numbers: its values and slopes, its weight w = l0' - l1', and the exponential-moment constant c(eta)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Real
 from oddsmith.errors import InvalidInput
 from oddsmith.losses import Loss
 
@@ -17,7 +16,7 @@ _NEAR = 1e-4
 
 def evaluated(loss: Loss, grid: Array, reward: float) -> Array:
     try:
-        values: Any = np.asarray(loss(grid, reward), dtype=np.float64)
+        values: Array = np.asarray(loss(grid, reward), dtype=np.float64)
     except Exception as error:  # whatever user code raises becomes one sentence
         raised = f"{type(error).__name__}: {error}"
         raise InvalidInput(f"loss must take an array of predictions and a reward; it raised {raised:.120}") from error
@@ -60,7 +59,7 @@ def smallest(loss: Loss, low: float, high: float, eta: float) -> float:
     return best
 
 
-def _descended(ratio: Callable[[Any, Any], Any], f: float, g: float, span: tuple[float, float]) -> float:
+def _descended(ratio: Callable[[Real, Real], Array], f: float, g: float, span: tuple[float, float]) -> float:
     """The least value near (f, g): along f, along g, and again."""
     from scipy.optimize import minimize_scalar
 
@@ -78,10 +77,10 @@ def _descended(ratio: Callable[[Any, Any], Any], f: float, g: float, span: tuple
     return best
 
 
-def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Any, Any], Any]:
+def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Real, Real], Array]:
     """(1 - E exp(-eta lhat))/(f-g)²; nearer to the diagonal than 1e-4, where floats are 0/0, its value there."""
 
-    def ratio(f: Any, g: Any) -> Any:
+    def ratio(f: Real, g: Real) -> Array:
         f, g = np.broadcast_arrays(np.asarray(f, dtype=np.float64), np.asarray(g, dtype=np.float64))
         aside = np.where(f + _NEAR <= high, f + _NEAR, f - _NEAR)
         g = np.where(np.abs(f - g) >= _NEAR, g, aside)

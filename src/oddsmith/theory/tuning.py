@@ -1,17 +1,19 @@
 """Tuning: which eta and gamma, what a better prior is worth, how long until learning has paid."""
 
+from functools import partial
 from math import inf, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from oddsmith.arrays import number, simplex
+from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, check_constants, regret_bound
 from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.constants import Constants
 
-__all__ = ["Tuning", "horizon_for", "prior_value", "tune", "worst_prior"]
+__all__ = ["Tuning", "horizon_for", "prior_value", "tune"]
 
 
 class Tuning(NamedTuple):
@@ -50,16 +52,14 @@ def tune(
     return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
 
 
-def worst_prior(prior: Any, n: int) -> float:
-    """The smallest positive probability of a prior over n experts (1/n if None): whoever is true, the bound holds."""
-    if prior is None:
-        return 1 / n
-    values = simplex("prior", prior, n=n, over="experts")
-    return float(values[values > 0].min())
-
-
 def prior_value(
-    prior: Any, better_prior: Any, *, loss: AnyLoss, n_arms: int, steps: float, true_prior: Any = None
+    prior: npt.ArrayLike,
+    better_prior: npt.ArrayLike,
+    *,
+    loss: AnyLoss,
+    n_arms: int,
+    steps: float,
+    true_prior: npt.ArrayLike | None = None,
 ) -> float:
     """How much smaller the regret bound is under `better_prior`: numbers are the truth's probability, vectors priors.
 
@@ -68,8 +68,9 @@ def prior_value(
     >>> round(prior_value(0.01, 0.5, loss="log", n_arms=10, steps=10_000))
     1622
     """
+    problem = partial(regret_bound, loss, n_arms=n_arms, steps=steps)
     if np.ndim(prior) == 0 and np.ndim(better_prior) == 0:
-        plain, better = (regret_bound(loss, n_arms=n_arms, steps=steps, prior=p) for p in (prior, better_prior))
+        plain, better = (problem(prior=float(np.asarray(p))) for p in (prior, better_prior))
     else:
         truth = better_prior if true_prior is None else true_prior
         plain, better = (

@@ -5,9 +5,9 @@ All are the refined theorem (theory 3.4) with another number in the place of L =
 
 from collections.abc import Sequence
 from math import exp, expm1, inf, log, log1p, sqrt
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
@@ -157,7 +157,7 @@ def _kind(kind: str) -> str:
     return kind
 
 
-def changing_arms_bound(loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: Any) -> Bound:
+def changing_arms_bound(loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: npt.ArrayLike) -> Bound:
     """sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t and any γ_t > 0 (theory 5.12)."""
     sizes, gammas = np.asarray(n_arms, dtype=np.float64), np.asarray(gamma, dtype=np.float64)
     if sizes.ndim != 1 or sizes.size == 0 or not (sizes >= 1).all():

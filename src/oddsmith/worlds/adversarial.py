@@ -1,11 +1,11 @@
 """AdaptiveAdversary: sees the policy's state and picks the context that hurts most."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.worlds.base import History, World
 from oddsmith.worlds.tables import TableWorld
@@ -29,7 +29,7 @@ class AdaptiveAdversary(World):
     def n_arms(self) -> int:
         return self.world.n_arms
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         if history is None:
             return self.world.context(step, runs, rng)
         table = self.world.table
@@ -38,5 +38,5 @@ class AdaptiveAdversary(World):
         regrets = table.max(axis=-1)[:, None] - (odds * table[:, None, :]).sum(axis=-1)
         return np.argmax(regrets, axis=0)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         return self.world.means(step, context)

@@ -1,12 +1,12 @@
 """World: where contexts and mean rewards come from, so that regret is exact and never estimated."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from oddsmith.arrays import Array, number
-from oddsmith.decision import State
+from oddsmith.decision import Context, State
 from oddsmith.policies.base import Policy
 
 __all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
@@ -29,11 +29,11 @@ class World:
             """How many arms there are."""
             raise NotImplementedError
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         """The contexts of this step, with a leading axis of `runs`."""
         raise NotImplementedError
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         """The mean reward of every arm (runs, K), in [0, 1]."""
         raise NotImplementedError
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, finite
+from oddsmith.arrays import Array, Ints, finite
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.worlds.base import History, World
@@ -28,7 +28,7 @@ class ClassificationWorld(World):
     """
 
     X: Array
-    y: Any
+    y: Ints
     seed: int = 0
     simulation: int = 0
     columns: tuple[str, ...] = ()
@@ -50,15 +50,15 @@ class ClassificationWorld(World):
     def n_arms(self) -> int:
         return int(self.y.max()) + 1
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         return self.X[self.index(step, runs)]
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         classes = self.y[self.index(step, len(context))]
         means: Array = (classes[:, None] == np.arange(self.n_arms)).astype(np.float64)
         return means
 
-    def index(self, step: int, runs: int) -> Any:
+    def index(self, step: int, runs: int) -> Ints:
         """The number of the row that each run meets at this step."""
         epoch, place = divmod(step - 1, len(self.X))
         return _orders((self.seed, self.simulation, epoch), runs, len(self.X))[:, place]
@@ -69,6 +69,6 @@ class ClassificationWorld(World):
 
 
 @lru_cache(maxsize=2)
-def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Any:
+def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Ints:
     """The orders of all runs in one epoch (runs, n); a run's order does not depend on how many runs there are."""
     return np.stack([np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32) for run in range(runs)])

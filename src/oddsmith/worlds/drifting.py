@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.worlds.base import History, World
 
@@ -45,10 +45,10 @@ class SwitchingWorld(World):
     def n_arms(self) -> int:
         return self.worlds[0].n_arms
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         return self._at(step).context(step, runs, rng, history)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         return self._at(step).means(step, context)
 
     def for_seed(self, seed: int) -> "SwitchingWorld":

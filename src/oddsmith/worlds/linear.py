@@ -1,11 +1,11 @@
 """LinearWorld and LogisticWorld: features of every arm, and a parameter that is the truth."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, finite, number, whole
+from oddsmith.decision import Context
 from oddsmith.worlds.base import History, World
 
 __all__ = ["LinearWorld", "LogisticWorld"]
@@ -34,10 +34,10 @@ class LogisticWorld(World):
         object.__setattr__(self, "theta", finite("theta", self.theta, ndim=1))
         whole("n_arms", self.n_arms)
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         return _features(runs, self.n_arms, len(self.theta), rng)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         means: Array = 1 / (1 + np.exp(-(context @ self.theta)))
         return means
 
@@ -55,9 +55,9 @@ class LinearWorld(World):
         object.__setattr__(self, "theta", theta)
         whole("n_arms", self.n_arms)
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         return _features(runs, self.n_arms, len(self.theta), rng)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         means: Array = np.clip(0.5 + context @ self.theta, 0.0, 1.0)
         return means

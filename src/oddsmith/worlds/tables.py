@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array, finite, simplex
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.worlds.base import History, World
 
@@ -62,14 +63,14 @@ class TableWorld(World):
     def n_arms(self) -> int:
         return int(self.table.shape[1])
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         if self.sequence is not None:
             return np.full(runs, self.sequence[(step - 1) % len(self.sequence)])
         if self.odds is None:
             return rng.integers(0, len(self.table), runs)
         return rng.choice(len(self.table), size=runs, p=self.odds)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         means: Array = self.table[context]
         return means
 
@@ -111,9 +112,9 @@ class DrawnTruth(World):
         """The same world, with other truths for every seed of a simulation."""
         return replace(self, simulation=seed)
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Any:
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         return rng.integers(0, len(self.table), runs)
 
-    def means(self, step: int, context: Any) -> Array:
+    def means(self, step: int, context: Context) -> Array:
         means: Array = self.table[context, self.truths(len(context))]
         return means

@@ -1,8 +1,9 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from oddsmith.arrays import Array, Ints
+from oddsmith.decision import State
 
 __all__ = ["Belief", "Learner", "LearnerInput"]
 
@@ -32,18 +33,18 @@ class Learner(Protocol):
         """Words for what it believes, and for what is unusual about its settings: two of a kind differ by name."""
         ...
 
-    def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> Any:
+    def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> State:
         """The state before any reward, for contexts of `dim` numbers."""
         ...
 
-    def believe(self, state: Any, seen: LearnerInput) -> Belief:
+    def believe(self, state: State, seen: LearnerInput) -> Belief:
         """What is believed of every arm; leading axes of the context broadcast against those of the state."""
         ...
 
-    def learn(self, state: Any, seen: LearnerInput, arms: Ints, rewards: Array) -> Any:
+    def learn(self, state: State, seen: LearnerInput, arms: Ints, rewards: Array) -> State:
         """The state after one reward in each place of the batch; it must not raise."""
         ...
 
-    def widen(self, state: Any, n_arms: int) -> Any:
+    def widen(self, state: State, n_arms: int) -> State:
         """The state with further arms, of which nothing is known."""
         ...

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array
 from oddsmith.experts.base import Experts
@@ -85,7 +86,7 @@ def gts(
     *,
     eta: float = 0.5,
     gamma: float = 0.0,
-    prior: Any = None,
+    prior: npt.ArrayLike | None = None,
     optimism: float = 0.0,
     share: float = 0.0,
 ) -> GeneralizedThompsonSampling:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import theory
+from oddsmith.arrays import Array
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, between, gts, in_order, instance, measure, shown
 from oddsmith.lab.delays import GeometricDelay
 from oddsmith.lab.run import mean_and_error
@@ -20,10 +21,10 @@ __all__ = ["delay", "learning_rate", "misspecified", "rounding", "switching"]
 _GAMMA = 0.05
 
 
-def _points(panel: Any, x: Any, totals: list[Any], i: int, label: str) -> None:
+def _points(panel: Any, x: Any, totals: list[Array], i: int, label: str) -> None:
     """Means with two standard errors."""
     means = np.array([mean_and_error(total) for total in totals])
-    style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
+    style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
     panel.errorbar(x, means[:, 0], 2 * means[:, 1], label=label, **style)
 
 

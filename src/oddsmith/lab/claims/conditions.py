@@ -1,12 +1,11 @@
 """Conditions C1 to C4 for both losses: the kappa_2 curve, F(g) of the appendix, and losses that fail."""
 
 from math import log
-from typing import Any
 
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Real
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.reports.page import Figure
@@ -16,30 +15,30 @@ from oddsmith.theory.constants import kappa1_averaged
 __all__ = ["conditions"]
 
 
-def absolute(prediction: Any, reward: Any) -> Any:
+def absolute(prediction: Array, reward: Real) -> Array:
     """|f - r|: its best prediction is the median, not the mean."""
     return np.abs(prediction - reward)
 
 
-def pinball(prediction: Any, reward: Any) -> Any:
+def pinball(prediction: Array, reward: Real) -> Array:
     """The quantile loss at 0.3."""
     return np.maximum(0.3 * (reward - prediction), 0.7 * (prediction - reward))
 
 
-def huber(prediction: Any, reward: Any) -> Any:
+def huber(prediction: Array, reward: Real) -> Array:
     """Square near the target, absolute beyond 1/2."""
     gap = np.abs(prediction - reward)
     return np.where(gap <= 0.5, 0.5 * gap**2, 0.5 * (gap - 0.25))
 
 
-def quartic(prediction: Any, reward: Any) -> Any:
+def quartic(prediction: Array, reward: Real) -> Array:
     """(f - r)⁴."""
     return (prediction - reward) ** 4
 
 
-def zero_one(prediction: Any, reward: Any) -> Any:
+def zero_one(prediction: Array, reward: Real) -> Array:
     """1 if the prediction is on the wrong side of one half."""
-    return np.abs((prediction > 0.5) - reward)
+    return np.abs((prediction > 0.5).astype(np.float64) - reward)
 
 
 _FAILING: dict[str, tuple[Loss, str]] = {
@@ -61,7 +60,7 @@ def conditions(sizes: Sizes) -> Outcome:
     return Outcome("The conditions on a loss", text, tuple(claims), (_figure(), _bad_figure()))
 
 
-def moments(loss: Loss, f: Any, g: Any) -> tuple[Array, Array]:
+def moments(loss: Loss, f: Array, g: Array) -> tuple[Array, Array]:
     """E lhat and E lhat² of Bernoulli rewards with mean f and prediction g.
 
     >>> [float(m.round(4)) for m in moments(square_loss, np.array(0.5), np.array(1.0))]

@@ -30,7 +30,7 @@ _MASSES = (0.5, 0.9, 0.99)
 _DRAWN = 300  # particles that are drawn: a thousand would only hide each other
 
 
-class History(NamedTuple):
+class Past(NamedTuple):
     """What one run saw: contexts (T, K, 2), arms and rewards (T,), the drawn features (T, 2)."""
 
     contexts: Array
@@ -89,17 +89,17 @@ def continuous(sizes: Sizes) -> Outcome:
     return Outcome("Continuous experts, four ways", text, claims, (_figure(exact, parts),))
 
 
-def _played(cover: Cover) -> tuple[History, Cloud]:
+def _played(cover: Cover) -> tuple[Past, Cloud]:
     """One run of GTS over the cover, with the prior's density on its points, and the posterior it ends with."""
     prior = np.exp(-0.5 * _RIDGE * (cover.points**2).sum(axis=1))
     policy = GeneralizedThompsonSampling(LinearExperts(cover), eta=_ETA, gamma=0.1, prior=prior / prior.sum())
     run = measure(policy, LogisticWorld(_TRUTH, _ARMS), steps=_DECISIONS, runs=1, seed=3, trace=("log",))
     contexts, arms = np.stack(run.contexts)[:, 0], run.arms[:, 0]
-    history = History(contexts, arms, run.rewards[:, 0], contexts[np.arange(_DECISIONS), arms])
+    history = Past(contexts, arms, run.rewards[:, 0], contexts[np.arange(_DECISIONS), arms])
     return history, Cloud(cover.points, policy.posterior(run.state)[0])
 
 
-def _exact(history: History, centre: Array) -> Cloud:
+def _exact(history: Past, centre: Array) -> Cloud:
     """exp(-½ ridge |θ|² - η Σ ℓ) on a fine grid."""
     axis = np.linspace(-_REACH, _REACH, _FINE)
     points = centre + np.stack([one.ravel() for one in np.meshgrid(axis, axis, indexing="ij")], axis=-1)
@@ -116,7 +116,7 @@ def _contested(exact: Cloud) -> Array:
     return contexts[np.argsort(exact.best_arms(contexts).max(axis=-1))[:6]]
 
 
-def _particles(family: Family, history: History, *, runs: int, n_particles: int, memory: int = 512) -> list[Cloud]:
+def _particles(family: Family, history: Past, *, runs: int, n_particles: int, memory: int = 512) -> list[Cloud]:
     """What particles make of the same decisions, in independent runs."""
     policy = ParticleThompsonSampling(
         family, 2, n_particles=n_particles, eta=_ETA, ridge=_RIDGE, memory=memory, seed=11
@@ -173,7 +173,7 @@ def _close(exact: Cloud, covered: Cloud, mode: Array, n: int) -> tuple[Claim, Cl
     )
 
 
-def _linear(history: History, *, runs: int, n_particles: int) -> tuple[Claim, ...]:
+def _linear(history: Past, *, runs: int, n_particles: int) -> tuple[Claim, ...]:
     """Linear class and square loss: the posterior is Gaussian in closed form, with or without forgetting."""
     precision = _RIDGE * np.eye(2) + 2 * _ETA * history.phi.T @ history.phi
     covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)

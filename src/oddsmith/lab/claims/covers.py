@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import theory
+from oddsmith.arrays import Array
 from oddsmith.experts.covers import ball_cover
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.lab.claims.base import Outcome, Sizes, at_most, between, measure
@@ -49,11 +50,11 @@ def covers(sizes: Sizes) -> Outcome:
     return Outcome("Covers of a continuous class", text, tuple(claims), (figure,))
 
 
-def _figure(radii: Any, totals: list[Any], bounds: list[float], n_experts: list[int], rest: Any) -> Figure:
+def _figure(radii: Any, totals: list[Array], bounds: list[float], n_experts: list[int], rest: Any) -> Figure:
     whole, steps = rest
     figure, (panel,) = panels(1, width=7)
     means = np.array([mean_and_error(total) for total in totals])
-    style: Any = {"color": COLOURS[0], "marker": "o"}
+    style = {"color": COLOURS[0], "marker": "o"}
     panel.errorbar(radii, means[:, 0], 2 * means[:, 1], label="measured, gamma from the bound", **style)
     panel.plot(radii, bounds, "--", color=COLOURS[1], marker="s", label="bound, discretisation inside")
     panel.axhline(whole, color=COLOURS[2], ls=":", label="bound of the whole class")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
+from oddsmith.arrays import Array
 from oddsmith.lab.claims.base import (
     Claim,
     Outcome,
@@ -26,6 +27,7 @@ from oddsmith.policies.recipes import feel_good, thompson_sampling
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
 from oddsmith.theory.bounds import Bound
+from oddsmith.theory.constants import Constants
 
 __all__ = ["horizon"]
 
@@ -38,15 +40,16 @@ class _Entry(NamedTuple):
     policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
 
 
-def _tuned(problem: Problem, loss: str, _: int, bound: Any) -> GeneralizedThompsonSampling:
-    return gts(problem.experts, loss, eta=bound.eta, gamma=bound.gamma)
+def _tuned(problem: Problem, loss: str, _: int, bound: Bound | None) -> GeneralizedThompsonSampling:
+    assert bound is not None
+    return gts(problem.experts, loss, eta=float(bound.eta or 0.0), gamma=float(bound.gamma or 0.0))
 
 
 def _entries(problem: Problem) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
     beta, experts = theory.beta(problem.table), problem.experts
 
-    def bound(loss: str, steps: int, constants: Any = "tight", beta: float | None = None) -> Bound:
+    def bound(loss: str, steps: int, constants: Constants = "tight", beta: float | None = None) -> Bound:
         return theory.regret_bound(loss, steps=steps, constants=constants, beta=beta, **given)
 
     return {
@@ -74,7 +77,7 @@ def horizon(sizes: Sizes) -> Outcome:
     problem, runs = instance(), sizes.runs(60)
     horizons = [300, 1000, 3000] + ([] if sizes.quick else [10_000, 30_000])
     entries = _entries(problem)
-    totals: dict[str, list[Any]] = {name: [] for name in entries}
+    totals: dict[str, list[Array]] = {name: [] for name in entries}
     bounds: dict[str, list[float]] = {name: [] for name in entries}
     for steps in horizons:
         for name, entry in entries.items():
@@ -98,7 +101,7 @@ def horizon(sizes: Sizes) -> Outcome:
     return Outcome("Regret against the horizon", text, tuple(claims), (figure,))
 
 
-def _growth(horizons: list[int], totals: list[Any]) -> Claim:
+def _growth(horizons: list[int], totals: list[Array]) -> Claim:
     """The local slope on log scales between the last two horizons."""
     (first, e1), (second, e2) = (mean_and_error(total) for total in totals[-2:])
     width = log(horizons[-1] / horizons[-2])
@@ -107,13 +110,13 @@ def _growth(horizons: list[int], totals: list[Any]) -> Claim:
     return between(what, "Corollary 1", slope, 0.45, 0.72, error=float(error))
 
 
-def _figure(horizons: list[int], totals: dict[str, list[Any]], bounds: dict[str, list[float]]) -> Figure:
+def _figure(horizons: list[int], totals: dict[str, list[Array]], bounds: dict[str, list[float]]) -> Figure:
     figure, axes = panels(2)
     for panel, loss in zip(axes, ("square", "log"), strict=True):
         names = [name for name in totals if name.startswith(loss) or name in ("Feel-Good", "Thompson sampling")]
         for i, name in enumerate(names):
             points = np.array([mean_and_error(total) for total in totals[name]])
-            style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
+            style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
             panel.errorbar(horizons, points[:, 0], 2 * points[:, 1], label=name, **style)
             if not np.isnan(bounds[name]).any():
                 panel.plot(horizons, bounds[name], ls="--", color=COLOURS[i], lw=1.2, label=f"bound: {name}")

@@ -1,7 +1,5 @@
 """What a prior is worth: regret against ln 1/p, and Bayes regret against H(p*) + KL(p*, p) (Corollaries 1 and 2)."""
 
-from typing import Any
-
 import numpy as np
 
 from oddsmith import theory
@@ -57,7 +55,7 @@ def _belief(p: float, n: int) -> Array:
 
 def _prior_figure(surprise: Array, series: dict[str, Array], c: float, steps: int) -> Figure:
     figure, (left, right) = panels(2)
-    style: Any = {"marker": MARKERS[0], "color": COLOURS[0]}
+    style = {"marker": MARKERS[0], "color": COLOURS[0]}
     left.errorbar(surprise, series["gap"][:, 0], 2 * series["gap"][:, 1], label="measured", **style)
     left.plot(surprise, surprise / c, "--", color=COLOURS[1], label="bound ln(1/p)/c (Lemma 1)")
     left.set(xlabel="ln 1/p of the true expert (nats)", ylabel="total Gibbs gap Σ D (squared reward)")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Ints
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, gts, measure
 from oddsmith.lab.claims.chain import INSTANCE, exact_regret
 from oddsmith.lab.run import mean_and_error
@@ -17,7 +17,7 @@ from oddsmith.worlds.tables import TableWorld
 __all__ = ["slopes"]
 
 
-class _Curve(NamedTuple):
+class _Rates(NamedTuple):
     """Horizons, mean regret, its standard error (0: exact), and the power of ln T in the bound."""
 
     horizons: Array
@@ -59,7 +59,7 @@ def slopes(sizes: Sizes) -> Outcome:
     return Outcome("The open question: rates", text, tuple(claims), (_figure(curves, shown),))
 
 
-def _exact(doublings: Any, *, explore: bool) -> _Curve:
+def _exact(doublings: Ints, *, explore: bool) -> _Rates:
     """Exact regret at T = 2^k with prior 1/T; gamma of the bound, or 0."""
     found = []
     for k in doublings:
@@ -68,10 +68,10 @@ def _exact(doublings: Any, *, explore: bool) -> _Curve:
         settings: Any = {"eta": 0.5, "gamma": float(gamma or 0.0), "prior": 1 / steps, "doublings": int(k)}
         found.append(exact_regret("log", **settings)[1][-1])
     logs, most = (1 / 3, 2 / 3) if explore else (0.0, 1.0)
-    return _Curve(2.0**doublings, np.array(found), np.zeros(len(doublings)), logs, most)
+    return _Rates(np.exp2(doublings), np.array(found), np.zeros(len(doublings)), logs, most)
 
 
-def _simulated(doublings: Any, name: str, runs: int) -> _Curve:
+def _simulated(doublings: Ints, name: str, runs: int) -> _Rates:
     world, found = TableWorld(INSTANCE[:, 0]), []
     for k in doublings:
         steps = 2 ** int(k)
@@ -81,10 +81,10 @@ def _simulated(doublings: Any, name: str, runs: int) -> _Curve:
         policy = recipe(experts, n_arms=2, steps=steps, prior=prior)
         found.append(mean_and_error(measure(policy, world, steps=steps, runs=runs, seed=9).total))
     mean, error = np.array(found).T
-    return _Curve(2.0**doublings, mean, error, 0.5, 0.5)
+    return _Rates(np.exp2(doublings), mean, error, 0.5, 0.5)
 
 
-def _fit(curve: _Curve) -> tuple[float, float]:
+def _fit(curve: _Rates) -> tuple[float, float]:
     """The exponent of T by least squares on log scales, and two standard errors (of the fit and of the means)."""
     x = np.log(curve.horizons)
     y = np.log(curve.mean) - curve.logs * np.log(x)
@@ -97,10 +97,10 @@ def _fit(curve: _Curve) -> tuple[float, float]:
     return slope, float(2 * np.sqrt(variance))
 
 
-def _figure(curves: dict[str, _Curve], shown: dict[str, str]) -> Figure:
+def _figure(curves: dict[str, _Rates], shown: dict[str, str]) -> Figure:
     figure, (panel,) = panels(1, width=7.5)
     for i, (name, curve) in enumerate(curves.items()):
-        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i], "ms": 5}
+        style = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i], "ms": 5}
         panel.errorbar(curve.horizons, curve.mean, 2 * curve.error, label=shown[name], **style)
     panel.set(xscale="log", yscale="log", xlabel="horizon T (steps); the truth's prior is 1/T", ylabel="regret")
     panel.legend(frameon=False, fontsize=9, title="exponent of T")
