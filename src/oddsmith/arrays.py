@@ -91,8 +91,7 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     total = float(array.sum())
     if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
-    normalised: Array = array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
-    return normalised
+    return array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
 
 
 def _shown(value: object) -> str:

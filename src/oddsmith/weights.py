@@ -141,8 +141,7 @@ def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
     heard_total = np.exp(heard - heard_shift).sum(axis=-1, keepdims=True)
     spoken = total > 0
     mean = np.log(np.where(spoken, heard_total, 1.0)) - np.log(np.where(spoken, total, 1.0)) + heard_shift - shift
-    charged: Array = np.where(spoken, np.where(asleep, mean, factors), 0.0)
-    return charged
+    return np.where(spoken, np.where(asleep, mean, factors), 0.0)
 
 
 def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
@@ -153,8 +152,7 @@ def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
     >>> np.exp(discount(np.log([1.0, 0.25]), np.log([0.5, 0.5]), 0.5)).round(3)
     array([0.707, 0.354])
     """
-    faded: Array = rate * log_weights + (1 - rate) * log_prior
-    return faded
+    return rate * log_weights + (1 - rate) * log_prior
 
 
 def reweigh(log_weights: Array, factors: Array) -> Array:

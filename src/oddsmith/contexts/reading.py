@@ -61,8 +61,7 @@ def _from_objects(context: object) -> Array:
     """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
     found = as_array(context)
     if found.dtype.kind in "fiub":
-        floats: Array = found.astype(np.float64)
-        return floats
+        return found.astype(np.float64)
     if found.dtype.kind in "mM":
         raise unreadable(0, found.flat[0] if found.size else found, "a number")  # objects of nanoseconds are numbers
     found = as_array(context, np.object_)

@@ -248,8 +248,7 @@ def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array
         raise ExpertFailed(f"experts must give {wanted}; got {predictions.shape}", kind="shape")
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
         raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
-    known: Array = predictions
-    return known
+    return predictions
 
 
 _KNOWN = (np.dtype(np.float64), np.dtype(np.float32))

@@ -105,8 +105,7 @@ class Products:
                 kept = np.sort(np.random.default_rng([dim, self.most]).choice(len(rows), self.most, replace=False))
                 self._drawn[dim] = rows[kept], columns[kept]
         rows, columns = self._drawn[dim]
-        products: Array = z[..., rows] * z[..., columns]
-        return products
+        return z[..., rows] * z[..., columns]
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ class GeometricDelay:
         number("mean", self.mean, low=0, high=1e12)
 
     def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
-        late: Ints = rng.geometric(1 / (1 + self.mean), steps) - 1
-        return late
+        return rng.geometric(1 / (1 + self.mean), steps) - 1
 
 
 class Arrivals(NamedTuple):

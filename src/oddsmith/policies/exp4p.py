@@ -50,8 +50,7 @@ class EXP4P(MultiplicativeWeights):
 
     def smallest(self, n_arms: int | Ints) -> Real:
         """The probability that every eligible arm keeps; one expert alone needs none."""
-        least: Array = np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
-        return least
+        return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Weighted ballots over a floor, and each expert's Σ_b ξ(b)/Pr(b) as bonus."""

@@ -41,8 +41,7 @@ class KLUCB(OverArms):
         known = np.maximum(state.pulls, 1.0)
         log_n = np.log(np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0))
         allowed = log_n + self.c * np.log(np.maximum(log_n, 1.0))
-        upper: Array = np.where(state.pulls > 0, kl_upper(state.sums / known, allowed / known), 2.0)
-        return upper
+        return np.where(state.pulls > 0, kl_upper(state.sums / known, allowed / known), 2.0)
 
 
 def kl_upper(mean: Array, allowed: Array) -> Array:
@@ -62,8 +61,7 @@ def kl_upper(mean: Array, allowed: Array) -> Array:
         if (q - lower <= 1e-15).all():
             break
         q = lower
-    found: Array = np.where(p >= 1, 1.0, q)
-    return found
+    return np.where(p >= 1, 1.0, q)
 
 
 def _kl(p: Array, q: Array) -> Array:

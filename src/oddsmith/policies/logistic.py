@@ -41,8 +41,7 @@ def sigmoid(x: Array) -> Array:
     >>> sigmoid(np.array([0.0, -1e4]))
     array([0.5, 0. ])
     """
-    squashed: Array = 0.5 * (1 + np.tanh(0.5 * x))
-    return squashed
+    return 0.5 * (1 + np.tanh(0.5 * x))
 
 
 class OverLogistic(OverFeatures):

@@ -47,8 +47,7 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     spoken = ~np.isnan(found)
     count = spoken.sum(axis=-1, keepdims=True)
     mean = np.where(spoken, found, 0.0).sum(axis=-1, keepdims=True) / np.maximum(count, 1)
-    filled: Array = np.where(spoken, found, np.where(count > 0, mean, 0.5))
-    return filled
+    return np.where(spoken, found, np.where(count > 0, mean, 0.5))
 
 
 def mixture(weights: Array, predictions: Array) -> Array:
@@ -67,8 +66,7 @@ def vovk(weights: Array, predictions: Array) -> Array:
     >>> vovk(np.array([[1.0]]), np.array([[0.3, 0.9]]))
     array([0.3, 0.9])
     """
-    found: Array = 0.5 + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
-    return found
+    return 0.5 + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
 
 
 def _log_mean(weights: Array, gap: Array) -> Array:
@@ -90,8 +88,7 @@ def standing(predicted: Array, eligible: Bools | None) -> tuple[Any, Array, Any]
 def rest_on_best(odds: Array, best: Any, eligible: Bools | None) -> Array:
     """`odds` for every eligible arm but the best, which gets what is left of 1."""
     others = np.where(best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0))
-    complete: Array = np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)
-    return complete
+    return np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)
 
 
 _ORACLES = {"vovk": vovk, "mixture": mixture}

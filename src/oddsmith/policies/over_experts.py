@@ -204,5 +204,4 @@ def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
         return odds
     n_arms = odds.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
     even: Real = 1 / n_arms if eligible is None else eligible / n_arms
-    mixed: Array = (1 - gamma) * odds + gamma * even
-    return mixed
+    return (1 - gamma) * odds + gamma * even

@@ -177,8 +177,7 @@ class ParticleThompsonSampling(Policy):
         if features.shape[:-2] not in (shape, ()):
             raise InvalidInput(f"context must have the state's batch axes {shape}; got {features.shape[:-2]}")
         spread = np.broadcast_to(features, (*shape, n_arms, self.dim))
-        drawn: Array = np.take_along_axis(spread, arm[..., None, None], axis=-2)[..., 0, :]
-        return drawn
+        return np.take_along_axis(spread, arm[..., None, None], axis=-2)[..., 0, :]
 
     def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
         """η times the loss (…, M) of each particle; 0 where a feature is not known."""
@@ -186,8 +185,7 @@ class ParticleThompsonSampling(Policy):
         losses = self.family.loss(particles, np.where(heard[..., None], phi, 0.0), reward)
         if np.isnan(losses).any():
             raise OutOfDomain(f"loss of a family must be a number for every particle; got NaN of {self.family!r:.60}")
-        charged: Array = np.where(heard[..., None], self.eta * losses, 0.0)
-        return charged
+        return np.where(heard[..., None], self.eta * losses, 0.0)
 
     def _renewed(self, state: ParticleState, losses: Array, log_weights: Array, worn: Bools) -> ParticleState:
         """The state with the worn rows' particles drawn anew and moved; `losses` are those of the newest event."""

@@ -51,9 +51,7 @@ class UCB1(OverArms):
         pulls, sums = state.pulls, state.sums
         if pulls.min() > 0:
             log_n = np.log(np.add.reduce(pulls, axis=-1, keepdims=True))
-            every: Array = sums / pulls + np.sqrt(2 * log_n / pulls)
-            return every
+            return sums / pulls + np.sqrt(2 * log_n / pulls)
         known = np.maximum(pulls, 1.0)
         log_n = np.log(np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0))
-        upper: Array = np.where(pulls > 0, sums / known + np.sqrt(2 * log_n / known), np.inf)
-        return upper
+        return np.where(pulls > 0, sums / known + np.sqrt(2 * log_n / known), np.inf)

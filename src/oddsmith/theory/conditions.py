@@ -225,5 +225,4 @@ def _running_max(values: Array) -> Array:
     """maximum of values[i … j] for all i <= j, as a matrix."""
     table = np.broadcast_to(values, (len(values), len(values))).copy()
     table[np.tril_indices(len(values), -1)] = -inf
-    result: Array = np.maximum.accumulate(table, axis=1)
-    return result
+    return np.maximum.accumulate(table, axis=1)

@@ -25,8 +25,7 @@ def evaluated(loss: Loss, grid: Array, reward: float) -> Array:
     if np.isnan(values).any():
         span, at = f"[{grid.min():g}, {grid.max():g}]", grid[np.isnan(values)][0]
         raise InvalidInput(f"loss must be a number on {span}; got NaN at prediction {at:g}, reward {reward:g}")
-    checked: Array = values
-    return checked
+    return values
 
 
 def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -40,8 +39,7 @@ def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, A
 def weight_at(loss: Loss, grid: Array) -> Array:
     """w = l0' - l1' at the points of the grid."""
     one, zero = slopes(loss, grid, float(grid[0]), float(grid[-1]))
-    weight: Array = zero - one
-    return weight
+    return zero - one
 
 
 def smallest(loss: Loss, low: float, high: float, eta: float) -> float:

@@ -21,8 +21,7 @@ def random_table(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int
     >>> random_table(2, 4, 3).shape
     (2, 4, 3)
     """
-    table: Array = np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
-    return table
+    return np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +70,7 @@ class TableWorld(World):
         return rng.choice(len(self.table), size=runs, p=self.odds)
 
     def means(self, step: int, context: Context) -> Array:
-        means: Array = self.table[context]
-        return means
+        return self.table[context]
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,5 +79,4 @@ def _explore(loss: str, eta: float, gamma: float, prior: float) -> Array:
 def _ahead(values: Array, explore: Array) -> Array:
     """The expected value after one step, by state; the outermost states stay where they are."""
     won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-    expected: Array = values + explore * (_WIN * won + (1 - _WIN) * lost - values)
-    return expected
+    return values + explore * (_WIN * won + (1 - _WIN) * lost - values)
