@@ -194,7 +194,7 @@ class Agent:
         """The agent that `save` wrote; `policy` must be the one it was saved with."""
         state, meta = saving.read(Path(path), policy)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoExploration)  # it was said when the agent was made
+            warnings.simplefilter("ignore", NoExploration)  # the warning came when the agent was made
             agent = cls(policy, meta["seed"], meta["arms"])
         agent._state, agent._steps = state, meta["steps"]
         return agent

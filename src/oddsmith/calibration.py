@@ -102,7 +102,7 @@ class CalibrationMonitor:
         return CalibrationState(np.zeros((*each, _DIRECTIONS, len(_STAKES))), peak, scale, losses, scored, 0)
 
     def update(self, state: CalibrationState, decision: Decision, reward: Real) -> CalibrationState:
-        """The state after one reward in [0, 1] (per batch row), by what the experts said at decision time."""
+        """The state after one reward in [0, 1] (per batch row), by what the experts predicted at decision time."""
         if not isinstance(decision, Decision):
             raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
         rewards = np.asarray(check_rewards(decision, reward))
@@ -159,13 +159,13 @@ class CalibrationMonitor:
     def _learnt(self, state: CalibrationState, advice: Array, rewards: Array) -> CalibrationState:
         """The state after advice (T, …, N) and rewards (T, …): all bets, step by step."""
         awake = ~np.isnan(advice)
-        said, got = np.where(awake, advice, 0.5), np.broadcast_to(rewards[..., None], advice.shape)
-        losses = self._losses(said, got, awake)
+        mean, got = np.where(awake, advice, 0.5), np.broadcast_to(rewards[..., None], advice.shape)
+        losses = self._losses(mean, got, awake)
         own, scale = _scaled_own(
-            self._losses(said, np.ones_like(said), awake), self._losses(said, np.zeros_like(said), awake), state.scale
+            self._losses(mean, np.ones_like(mean), awake), self._losses(mean, np.zeros_like(mean), awake), state.scale
         )
-        directions = np.stack([np.ones_like(said), 2 * said - 1, own], axis=-1)
-        moves = directions * np.where(awake, got - said, 0.0)[..., None]
+        directions = np.stack([np.ones_like(mean), 2 * mean - 1, own], axis=-1)
+        moves = directions * np.where(awake, got - mean, 0.0)[..., None]
         growth = np.log1p(moves[..., None] * _STAKES)
         growth[0] += state.log_wealth
         log_wealth = np.cumsum(growth, axis=0, out=growth)
@@ -178,18 +178,18 @@ class CalibrationMonitor:
             state.learnt + len(rewards),
         )
 
-    def _losses(self, said: Array, rewards: Array, awake: Bools) -> Array:
+    def _losses(self, mean: Array, rewards: Array, awake: Bools) -> Array:
         """The loss of each prediction, 0 for sleepers; NaN and -inf are refused."""
-        losses = self.loss(said, rewards)
-        if not isinstance(losses, np.ndarray) or losses.shape != said.shape:
+        losses = self.loss(mean, rewards)
+        if not isinstance(losses, np.ndarray) or losses.shape != mean.shape:
             got = getattr(losses, "shape", type(losses).__name__)
-            raise InvalidInput(f"loss must be elementwise, an array of shape {said.shape}; got {got}")
+            raise InvalidInput(f"loss must be elementwise, an array of shape {mean.shape}; got {got}")
         losses = np.where(awake, losses, 0.0)
         wrong = ~(losses > -np.inf)
         if wrong.any():
             place = tuple(np.argwhere(wrong)[0])
             name = self.names[int(place[-1])]
-            raise OutOfDomain(f"loss must be above -inf; got {losses[place]} for {said[place]:g} of expert {name!r}")
+            raise OutOfDomain(f"loss must be above -inf; got {losses[place]} for {mean[place]:g} of expert {name!r}")
         return losses
 
 
@@ -209,7 +209,7 @@ def check_calibration(
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     rows = log.rewarded()
     if rows.advice is None:
-        raise InvalidInput("column advice: must be there to check what experts said; got none")
+        raise InvalidInput("column advice: must be there to check what experts predicted; got none")
     n = rows.advice.shape[1]
     monitor = CalibrationMonitor(numbered(n) if names is None else check_names("names", names, n=n), loss, alpha)
     advice = monitor._advice(rows.advice, (len(rows), n))

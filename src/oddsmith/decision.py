@@ -38,8 +38,8 @@ Step: TypeAlias = int | Ints | None
 class Odds(NamedTuple):
     """A policy's distribution over arms, and what it wants back with the reward.
 
-    `propensities` (…, K) sum to 1; `advice` (…, N, K) is what each expert said of each arm; `bonus` (…, N) is one
-    arm-free number per expert; `log_weights` (…, N) are those the odds were made with, present when somebody slept.
+    `propensities` (…, K) sum to 1; `advice` (…, N, K) is what each expert predicts of each arm; `bonus` (…, N) is one
+    arm-free number per expert; `log_weights` (…, N) are those the odds were made with, present when an expert slept.
     """
 
     propensities: Array
@@ -49,7 +49,7 @@ class Odds(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """All that learning needs: what was decided, with which odds, and what the experts had said of the drawn arm.
+    """All that learning needs: what was decided, with which odds, and what the experts predicted of the drawn arm.
 
     `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's number where `arm` is a name.
     Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit; two decisions are

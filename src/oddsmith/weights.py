@@ -110,7 +110,7 @@ def vote(log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
     """The weights of the vote (…, N): normalised over the experts that cast one, 0 for the others.
 
-    All zero when nobody awake has weight.
+    All zero when no expert awake has weight.
     """
     cast = np.where(ballots.any(axis=-1), log_weights, -np.inf)
     top = cast.max(axis=-1, keepdims=True)
@@ -126,7 +126,7 @@ def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
         ln Σ_{i awake} w_i exp(factor_i) - ln Σ_{i awake} w_i,   w = the weights the decision was drawn with
 
     With decision-time weights the charge does not depend on the order in which rewards arrive.
-    Nobody awake with weight: all zeros, the reward teaches the weights nothing.
+    No expert awake with weight: all zeros, the reward teaches the weights nothing.
 
     >>> charge(np.array([-1.0, 0.0]), np.array([-3.0, 0.0]), np.array([False, True]))
     array([-1., -1.])
@@ -188,7 +188,7 @@ _REFUTED = "the reward has probability zero under every awake expert with weight
 
 
 def _faint_votes(log_weights: Array, ballots: Array, uniform: Real) -> tuple[Array, Array]:
-    """Votes and totals when the linear weights of the awake underflow, or nobody awake has weight."""
+    """Votes and totals when the linear weights of the awake underflow, or no expert awake has weight."""
     votes = np.vecmat(awake_weights(log_weights, ballots), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=True)
     votes = np.where(total > 0, votes, uniform)

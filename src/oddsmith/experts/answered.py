@@ -12,7 +12,7 @@ __all__ = ["Answered", "RecordedAdvice"]
 
 
 class RecordedAdvice(NamedTuple):
-    """What a bank said: predictions and ballots, both (…, N, K)."""
+    """The advice of a bank: predictions and ballots, both (…, N, K)."""
 
     predictions: Array
     ballots: Array

@@ -207,8 +207,8 @@ def as_floats(values: object, *, source: str) -> Array:
             raise TypeError(f"{floats.dtype} is no real number")
         return floats if floats.dtype in _KNOWN else floats.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        said = f"{type(values).__name__}: {error}"
-        raise ExpertFailed(f"{source} must give numbers; got {said:.200}", kind="values") from error
+        got = f"{type(values).__name__}: {error}"
+        raise ExpertFailed(f"{source} must give numbers; got {got:.200}", kind="values") from error
 
 
 def as_predictions(values: object, *, n_experts: int, source: str) -> Array:

@@ -57,5 +57,5 @@ class Record:
         last: dict[str, tuple[float, str]] = {}
         for record in records:
             with record._lock:
-                last |= {name: max(said, last.get(name, said)) for name, said in record._last.items()}
+                last |= {name: max(at, last.get(name, at)) for name, at in record._last.items()}
         return {name: reason for name, (_, reason) in last.items()}

@@ -16,7 +16,7 @@ from oddsmith.exact_json import Json
 __all__ = ["LARGEST", "receive", "send"]
 
 LARGEST = 64 * 2**20
-"""Bytes in one frame; whoever announces more is not listened to."""
+"""Bytes in one frame; a frame that announces more is refused."""
 _LENGTHS = struct.Struct("!II")  # of the page, and of the arrays
 
 

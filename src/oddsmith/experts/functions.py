@@ -57,20 +57,20 @@ class FunctionExperts(Experts):
         return np.stack([self._row(row) for row in rows(context)[: length(context)]])
 
     def _row(self, context: Context) -> Array:
-        said = [self._said(name, function, context) for name, function in self.functions.items()]
-        return as_predictions(said, n_experts=len(said), source="FunctionExperts")
+        answer = [self._predictions(name, function, context) for name, function in self.functions.items()]
+        return as_predictions(answer, n_experts=len(answer), source="FunctionExperts")
 
     def _called(self, name: str, function: Callable[..., object], context: Context) -> object:
         return [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
 
-    def _said(self, name: str, function: Callable[..., object], context: Context) -> Array:
+    def _predictions(self, name: str, function: Callable[..., object], context: Context) -> Array:
         try:
-            said = self._called(name, function, context)
+            answer = self._called(name, function, context)
         except OddsmithError:
             raise
         except Exception as error:
             raise raised(f"expert {name!r}", error) from error
-        values = as_floats(said, source=f"expert {name!r}")
+        values = as_floats(answer, source=f"expert {name!r}")
         if values.shape != (len(self.arms),):
             wanted = f"{len(self.arms)} numbers, one per arm"
             raise ExpertFailed(f"expert {name!r} must give {wanted}; got shape {values.shape}", kind="shape")

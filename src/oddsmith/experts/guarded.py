@@ -119,7 +119,7 @@ class Guarded(Wrapper):
         return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
     def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
-        """This guard, with what it has counted and whom it waits for, around another roster."""
+        """This guard, with its counts and the calls it waits for, around another roster."""
         guard = replace(self, experts=experts, retired=retired)
         for name in ("record", "_paces", "_lock"):
             object.__setattr__(guard, name, getattr(self, name))
@@ -224,7 +224,7 @@ class Guarded(Wrapper):
                 leaf.pace.stuck -= 1
             elif kind not in ("died", "starting"):  # which says nothing about how long it takes
                 leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
-        ended.put((i, outcome))  # which nobody reads any more if the call was given up
+        ended.put((i, outcome))  # not read any more if the call was given up
 
     def _given_up(self, leaf: Leaf, call: _Call) -> CallFailure:
         with self._lock:

@@ -136,7 +136,7 @@ class _Child:
         except (OSError, EOFError, ValueError, KeyError) as error:
             self._replace(process)
             raise ExpertFailed(f"its process ended ({process.ended(deadline)})", kind="died") from error
-        except BaseException:  # Ctrl-C: an answer that nobody took must not be the next one's
+        except BaseException:  # Ctrl-C: an answer that was not read must not be taken for the next one
             self._replace(process)
             raise
 

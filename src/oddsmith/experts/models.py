@@ -104,8 +104,8 @@ class ModelExperts(Experts):
     def _raw(self, context: Context) -> Array:
         """Unclipped predictions (…, N, K), arms outermost in memory."""
         rows, lead = self._rows(context)
-        said = np.stack([self._heard(name, model, rows) for name, model in self.models.items()], axis=-1)
-        return np.swapaxes(said.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
+        mean = np.stack([self._heard(name, model, rows) for name, model in self.models.items()], axis=-1)
+        return np.swapaxes(mean.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """What the models are asked (rows), and the batch axes."""
@@ -147,13 +147,13 @@ class ModelExperts(Experts):
         if self.arm_features is not None:
             return _mean_reward(name, model, rows)
         classes = getattr(model, "classes_", None) if hasattr(model, "predict_proba") else None
-        said = _numbers(name, model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
-        if classes is not None and said.ndim == 2 and said.shape[1] == len(classes):
-            said = _by_arm(name, said, classes, self.arms)
-        if said.shape != (n, len(self.arms)):
+        mean = _numbers(name, model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
+        if classes is not None and mean.ndim == 2 and mean.shape[1] == len(classes):
+            mean = _by_arm(name, mean, classes, self.arms)
+        if mean.shape != (n, len(self.arms)):
             allowed = f"{n} x {len(self.arms)} numbers, one per arm"
-            raise ExpertFailed(f"model {name!r} must give {allowed}; got {said.shape}", kind="shape")
-        return said.reshape(-1)
+            raise ExpertFailed(f"model {name!r} must give {allowed}; got {mean.shape}", kind="shape")
+        return mean.reshape(-1)
 
     def _per_arm(self, name: str, model: object) -> Any:
         """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
@@ -190,18 +190,18 @@ def _as_features(context: Context) -> Array:
 def _mean_reward(name: str, model: Any, rows: Any) -> Array:
     """E[reward] per row: the probability of the second of two classes, or the regression's value."""
     classifier = hasattr(model, "predict_proba")
-    said = _numbers(name, model.predict_proba(rows) if classifier else model.predict(rows))
-    if said.ndim == 2 and said.shape[1] == 2:
-        said = said[:, 1]
-    elif said.ndim == 2 and said.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
-        said = np.full(len(said), float(model.classes_[0])) if classifier else said[:, 0]
-    if said.shape != (len(rows),):
+    mean = _numbers(name, model.predict_proba(rows) if classifier else model.predict(rows))
+    if mean.ndim == 2 and mean.shape[1] == 2:
+        mean = mean[:, 1]
+    elif mean.ndim == 2 and mean.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
+        mean = np.full(len(mean), float(model.classes_[0])) if classifier else mean[:, 0]
+    if mean.shape != (len(rows),):
         wanted = f"one number per row, {len(rows)} of them"
-        raise ExpertFailed(f"model {name!r} must give {wanted}; got shape {said.shape}", kind="shape")
-    return said
+        raise ExpertFailed(f"model {name!r} must give {wanted}; got shape {mean.shape}", kind="shape")
+    return mean
 
 
-def _by_arm(name: str, said: Array, classes: npt.ArrayLike, arms: Sequence[str]) -> Array:
+def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]) -> Array:
     """A classifier's columns in the order of the arms: its classes are names of arms, or else 0 … K-1.
 
     An arm that the classifier never saw has probability 0.
@@ -215,20 +215,20 @@ def _by_arm(name: str, said: Array, classes: npt.ArrayLike, arms: Sequence[str])
     else:
         allowed = f"classes among the arms {list(arms)}, or 0 … {len(arms) - 1}"
         raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}")
-    by_arm = np.zeros((len(said), len(arms)))
-    by_arm[:, places] = said
+    by_arm = np.zeros((len(mean), len(arms)))
+    by_arm[:, places] = mean
     return by_arm
 
 
-def _numbers(name: str, said: object) -> Array:
+def _numbers(name: str, mean: object) -> Array:
     source = f"model {name!r}"
-    return no_infinity(as_floats(said, source=source).astype(np.float64, copy=False), source=source)
+    return no_infinity(as_floats(mean, source=source).astype(np.float64, copy=False), source=source)
 
 
 def _frame(contexts: Context) -> Any:
     """Contexts with names as a data frame: polars frames as they are, everything else in pandas, NaN for missing.
 
-    A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and said to be unordered.
+    A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and marked as unordered.
     """
     if is_table(contexts) and hasattr(contexts, "to_dicts"):
         return contexts
@@ -257,8 +257,8 @@ def _converted(convert: Callable[[], Any]) -> Any:
     try:
         return convert()
     except Exception as error:  # pyarrow and pandas have their own reasons
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidInput(f"contexts must be what a pandas frame can hold; {said:.160}") from error
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInput(f"contexts must be what a pandas frame can hold; {why:.160}") from error
 
 
 def _with_nan(frame: Any) -> Any:

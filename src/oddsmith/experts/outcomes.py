@@ -42,7 +42,7 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Whether to ask it in the calling thread: no code of others, or a state that nobody may read later."""
+        """Whether to ask it in the calling thread: no code of others, or a state that must not be read later."""
         return self.bank.own or self.bank.learns
 
 
@@ -70,7 +70,7 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
         return said, as_predictions(ballots, n_experts=n, source="experts' ballots")
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise  # somebody wants to stop the program
+            raise  # a request to stop the program
         if isinstance(error, ExpertFailed):
             return CallFailure(error.kind, _line(error))
         refusal = error if isinstance(error, InvalidInput) else None

@@ -25,21 +25,21 @@ class FittedModel(NamedTuple):
     missing: Array
     failure: str = ""
 
-    def said(self, x: Array) -> Array:
+    def predict(self, x: Array) -> Array:
         """What the model predicts for the rows of x, one finite number each."""
         if self.failure:
             raise ExpertFailed(self.failure)
         try:
-            said = np.asarray(self.model.predict(_complete(x, self.missing)), dtype=np.float64)
+            mean = np.asarray(self.model.predict(_complete(x, self.missing)), dtype=np.float64)
         except Exception as error:  # whatever user code raises
             raise ExpertFailed(f"model {self.name!r} raised in predict: {_named(error)}") from error
-        if said.shape not in ((len(x),), (len(x), 1)):
+        if mean.shape not in ((len(x),), (len(x), 1)):
             wanted = f"one number per row, {len(x)} of them"
-            raise ExpertFailed(f"model {self.name!r} must give {wanted}; got {said.shape}", kind="shape")
-        if not np.isfinite(said).all():
-            got = said[~np.isfinite(said)][0]
+            raise ExpertFailed(f"model {self.name!r} must give {wanted}; got {mean.shape}", kind="shape")
+        if not np.isfinite(mean).all():
+            got = mean[~np.isfinite(mean)][0]
             raise ExpertFailed(f"model {self.name!r} must give finite numbers; got {got}", kind="values")
-        return said.reshape(-1)
+        return mean.reshape(-1)
 
 
 class Refits:

@@ -56,7 +56,7 @@ class RefittedExperts(Experts):
     for all models 0 where a whole column is missing. Predictions are clipped to `clip`, votes are taken before.
     Memory: 1.5 · window · d, and the last four fits of each model.
 
-    What a model raises in `fit` is kept and said when it is next asked, as ExpertFailed: the state depends on the
+    What a model raises in `fit` is kept and raised at the next call, as ExpertFailed: the state depends on the
     rewards alone, and `Guarded` can let that model sleep until it is fitted again. `version` names the models in a
     saved agent; if None, and all have `get_params`, their parameters do. States have no batch axes; contexts may.
 
@@ -139,7 +139,7 @@ class RefittedExperts(Experts):
             arms = np.tile(np.arange(len(self.arms)), len(flat))
             asked = self._with_arms(np.repeat(flat, len(self.arms), axis=0), arms)
             fits = (refits.at(state.digest.tobytes(), lambda: self._table(state)) for refits in self._refits)
-            raw = np.stack([fit.said(asked).reshape(shape) for fit in fits], axis=-2)
+            raw = np.stack([fit.predict(asked).reshape(shape) for fit in fits], axis=-2)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
 
     def update(self, state: RefittedState, decision: Decision, reward: Real) -> RefittedState:

@@ -210,7 +210,7 @@ def as_numbers(context: Context, schema: Schema | None, form: Form | None = None
 
 @lru_cache(maxsize=65_536)
 def _place(text: str, n: int) -> int:
-    """Where a word goes: the same for everybody."""
+    """Where a word goes: the same in every process."""
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8, key=b"oddsmith").digest(), "big") % n
 
 

@@ -43,7 +43,7 @@ class TableExperts(Experts):
 
     @cached_property
     def favourites(self) -> Ints | None:
-        """The arm that each expert votes for in each context (X, N); None if somebody ties or has no opinion."""
+        """The arm that each expert votes for in each context (X, N); None if an expert ties or has no opinion."""
         arms_first = np.swapaxes(self.table, 1, 2)
         top = arms_first.max(axis=1, keepdims=True)
         sole = np.count_nonzero(arms_first == top) == top.size and not np.isnan(top).any()

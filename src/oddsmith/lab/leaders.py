@@ -27,8 +27,8 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
     n, mean = len(totals[first]), float(totals[first].mean())
     if n < 2:
         one = f"{first} has the least regret of {len(totals)} policies" if others else f"{first} has a regret of"
-        said = f"{one}, {mean:,.2f}" if others else f"{one} {mean:,.2f}"
-        return f"{said} in {steps:,} steps; one {unit.removesuffix('s')} says nothing about chance, ask for more"
+        result = f"{one}, {mean:,.2f}" if others else f"{one} {mean:,.2f}"
+        return f"{result} in {steps:,} steps; one {unit.removesuffix('s')} says nothing about chance, ask for more"
     if not others:
         span = interval_of(totals[first])
         ends = f"{interval(span)} (95 % interval over {n:,} {unit})"

@@ -45,7 +45,7 @@ def auto(
     Contexts are arrays of numbers (any scale, NaN where missing), or dicts and rows of data frames through a `schema`
     (without one, keys and words find a place by their hash); with `rows_per_arm`, a row of them for each arm. The
     smooth learner is a regression for each arm on the numbers and on random Fourier features. Square loss at eta 2,
-    the largest at which it is mixable; learners are scored on what they said before they learn. `gamma` is a floor
+    the largest at which it is mixable; learners are scored on their predictions before they learn. `gamma` is a floor
     under the odds, so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say) mixes the prior
     back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
     O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).

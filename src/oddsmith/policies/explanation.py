@@ -13,8 +13,8 @@ __all__ = ["ArmExplanation", "Explanation"]
 class Explanation(NamedTuple):
     """One decision's odds taken apart; print it for a table.
 
-    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as somebody awake has weight and nothing bounds
-    the odds; `posterior` counts sleepers too, `weights` do not. In `Bounded` the propensities are the bounded ones.
+    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as an expert awake has weight and nothing
+    bounds the odds; `posterior` counts sleepers too, `weights` do not. In `Bounded` the propensities are those bounded.
     """
 
     names: Sequence[str]
@@ -42,8 +42,8 @@ class Explanation(NamedTuple):
 
     def _row(self, i: int) -> list[str]:
         favourites = [arm for arm, part in zip(self.arms, self.ballots[i], strict=True) if part > 0]
-        said = ["" if np.isnan(p) else f"{p:.4f}" for p in self.predictions[i]]
-        return [self.names[i], f"{self.posterior[i]:.4f}", " = ".join(favourites) or "asleep", *said]
+        predictions = ["" if np.isnan(p) else f"{p:.4f}" for p in self.predictions[i]]
+        return [self.names[i], f"{self.posterior[i]:.4f}", " = ".join(favourites) or "asleep", *predictions]
 
 
 class ArmExplanation(NamedTuple):

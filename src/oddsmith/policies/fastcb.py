@@ -33,9 +33,9 @@ class FastCB(OverOracle):
     prior: Any = None
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        said, best_guess, asleep = self.predictions(state, context, eligible)
+        predictions, best_guess, asleep = self.predictions(state, context, eligible)
         propensities = fast_gap(best_guess, self.sharpness, eligible)
-        return Odds(propensities, said, None, state.log_weights if asleep else None)
+        return Odds(propensities, predictions, None, state.log_weights if asleep else None)
 
 
 def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:

@@ -37,14 +37,14 @@ class OverOracle(MultiplicativeWeights):
         return domain(self.loss)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Every expert is charged for what it said of the drawn arm, with the oracle's loss and learning rate."""
+        """Every expert is charged for its prediction of the drawn arm, with the oracle's loss and learning rate."""
         advice = drawn_advice(decision, len(self.prior))
         eta = ORACLES[self.oracle][1]
         return self.reweighed(state, -eta * scored(self.loss, advice, reward), decision, reward)
 
     def predictions(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, Array, bool]:
-        """The experts' predictions (…, N, K), the oracle's (…, K), and whether somebody has no opinion."""
+        """The experts' predictions (…, N, K), the oracle's (…, K), and whether an expert has no opinion."""
         if eligible is not None:
             check_eligible(eligible)
-        said = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
-        return said, predicted(self.oracle, state.log_weights, said), bool(np.isnan(said).any())
+        predictions = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
+        return predictions, predicted(self.oracle, state.log_weights, predictions), bool(np.isnan(predictions).any())

@@ -115,7 +115,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Every expert is charged for what it said of the drawn arm, at decision time; then the experts learn."""
+        """Every expert is charged for its prediction of the drawn arm at decision time; then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
         experts = state.experts
         if self.experts.learns:
@@ -143,7 +143,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         advice = block.advice
         if self.fused is not None and self.fused[1] == kernels.LOG and advice is not None and advice.ndim == 2:
             check_advice(advice.shape[1:], log_weights)
-            total = total_log_loss(advice, rewards)  # None where somebody slept
+            total = total_log_loss(advice, rewards)  # None where an expert slept
             if total is not None:
                 return -self.fused[0] * total
         factors = self.factors(block, rewards)
@@ -246,7 +246,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
         place = tuple(np.argwhere(np.isnan(factors))[0])
         if np.isnan(advice[place]):
-            raise InvalidInput("decision must carry the log weights it was drawn with, for somebody slept; got none")
+            raise InvalidInput("decision must carry the log weights it was drawn with, for an expert slept; got none")
         name = self.experts.names[int(place[-1])]
         raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
 

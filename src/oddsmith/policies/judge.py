@@ -62,15 +62,15 @@ def judge_to_json(policy: Policy) -> dict[str, Any] | None:
     if not losses or not isinstance(gamma, float | PowerSchedule):
         return None
     plain = {"eta": inner.eta, "optimism": inner.optimism, "share": inner.share, "discount": inner.discount}
-    said: dict[str, Any] = plain | {"loss": losses[0], "prior": inner.prior.tolist()}
-    said["experts"] = list(inner.experts.names)
-    said["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
+    page: dict[str, Any] = plain | {"loss": losses[0], "prior": inner.prior.tolist()}
+    page["experts"] = list(inner.experts.names)
+    page["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
     if isinstance(policy, Bounded):
-        said |= {"floors": policy.floors.tolist(), "caps": policy.caps.tolist()}
-    return said
+        page |= {"floors": policy.floors.tolist(), "caps": policy.caps.tolist()}
+    return page
 
 
-def judge_from_json(said: dict[str, Any]) -> Policy:
+def judge_from_json(page: dict[str, Any]) -> Policy:
     """The judge that `judge_to_json` wrote.
 
     >>> from oddsmith.experts.given import GivenExperts
@@ -79,20 +79,20 @@ def judge_from_json(said: dict[str, Any]) -> Policy:
     True
     """
     try:
-        gamma = said["gamma"]
-        settings = {name: said[name] for name in _PLAIN}
-        settings |= {"prior": said["prior"], "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma}
-        inner = GeneralizedThompsonSampling(Answered(said["experts"]), LOSSES[said["loss"]], **settings)
+        gamma = page["gamma"]
+        settings = {name: page[name] for name in _PLAIN}
+        settings |= {"prior": page["prior"], "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma}
+        inner = GeneralizedThompsonSampling(Answered(page["experts"]), LOSSES[page["loss"]], **settings)
     except (KeyError, TypeError) as error:
-        raise InvalidInput(f"a judge must be what `judge_to_json` wrote; got {said!r:.60}, {error!r:.60}") from error
-    return Bounded(inner, said["floors"], said["caps"]) if "floors" in said else inner
+        raise InvalidInput(f"a judge must be what `judge_to_json` wrote; got {page!r:.60}, {error!r:.60}") from error
+    return Bounded(inner, page["floors"], page["caps"]) if "floors" in page else inner
 
 
 def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Experts | None = None) -> Changed:
     """Policy and state with an expert that joins, or comes back, with a share of the weight and of the prior.
 
-    `bank` holds this one expert; None for a judge. The others keep their proportions. Whoever is there and has not
-    retired stays as it is, also with no weight left: what becomes of the policy does not depend on the state.
+    `bank` holds this one expert; None for a judge. The others keep their proportions. An expert that is there and
+    has not retired stays as it is, also with no weight left: what becomes of the policy does not depend on the state.
     """
     inner = _known(policy)
     names = list(inner.experts.names)
@@ -117,7 +117,7 @@ def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Exp
 def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
     """Policy and state with an expert's weight and prior zero, its mass shared in proportion.
 
-    Nothing changes where the expert is unknown, or nobody else has a prior. Others that have no weight left begin anew.
+    Nothing changes where the expert is unknown, or no other has a prior. Others that have no weight left begin anew.
     """
     inner = _known(policy)
     names = list(inner.experts.names)

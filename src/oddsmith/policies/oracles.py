@@ -31,7 +31,7 @@ def check_oracle(kind: str) -> None:
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     """The oracle's prediction of every arm (…, K), from those who have an opinion on it.
 
-    An arm nobody knows counts as the mean of the others, and as 1/2 where nobody knows any.
+    An arm that no expert knows counts as the mean of the others, and as 1/2 where none is known.
     """
     known = ~np.isnan(predictions)
     if known.all():
@@ -41,7 +41,7 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     top = heard.max(axis=-2, keepdims=True)
     weights = np.exp(heard - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
-    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)  # of nobody: whatever, left out below
+    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)  # no weight at all is left out below
     found = _ORACLES[kind](shares, np.where(known, predictions, 0.0))
     found = np.where(total[..., 0, :] > 0, found, np.nan)
     spoken = ~np.isnan(found)

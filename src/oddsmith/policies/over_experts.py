@@ -133,7 +133,7 @@ class MultiplicativeWeights(OverExperts):
         return weights.posterior(state.log_weights)
 
     def ballots(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, bool]:
-        """Ballots (…, N, K) with NaN in the rows of sleepers, and whether somebody sleeps."""
+        """Ballots (…, N, K) with NaN in the rows of sleepers, and whether an expert sleeps."""
         _, ballots = self.experts.advise(state.experts, context, eligible)
         ballots = checked_predictions(ballots, state.log_weights, eligible)
         cast = ballots.any(axis=-1, keepdims=True)
@@ -145,7 +145,7 @@ class MultiplicativeWeights(OverExperts):
         if asleep.any():
             if decision.log_weights is None:
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, for somebody slept; got none"
+                    "decision must carry the log weights it was drawn with, for an expert slept; got none"
                 )
             factors = weights.charge(np.where(asleep, 0.0, factors), decision.log_weights, asleep)
         if factors.shape != state.log_weights.shape:
@@ -173,8 +173,8 @@ def scored(loss: Loss, advice: Array, reward: Real) -> Array:
     """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not is refused."""
     losses: Array = loss(advice, column(reward))
     if (np.isnan(losses) & ~np.isnan(advice)).any():
-        said = advice[np.isnan(losses) & ~np.isnan(advice)][0]
-        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {said:g}")
+        first = advice[np.isnan(losses) & ~np.isnan(advice)][0]
+        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {first:g}")
     return losses
 
 

@@ -85,7 +85,7 @@ class RegressorElimination(OverExperts):
         return balanced(self.proposals, self.context_odds)
 
     def init(self, shape: tuple[int, ...] = ()) -> EliminationState:
-        """Everybody is in, without losses."""
+        """Every expert is in, without losses."""
         size = (*shape, len(self.experts.names))
         return EliminationState(
             np.zeros(size), np.ones(size, np.bool_), np.broadcast_to(self.first_balance, size).copy(), 0
@@ -97,8 +97,8 @@ class RegressorElimination(OverExperts):
         """The survivors' ballots, weighed by the balance; in the original also uniform over what they propose."""
         if eligible is not None:
             check_eligible(eligible)
-        said, ballots = self.experts.advise((), context, eligible)
-        said = checked_predictions(said, state.losses, eligible)
+        predictions, ballots = self.experts.advise((), context, eligible)
+        predictions = checked_predictions(predictions, state.losses, eligible)
         votes = (state.balance[..., None] * ballots).sum(axis=-2)
         total = votes.sum(axis=-1, keepdims=True)
         n_arms = ballots.shape[-1]
@@ -109,11 +109,11 @@ class RegressorElimination(OverExperts):
             proposed = odds > 0
             odds = (1 - mu) * odds + mu * proposed / proposed.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            heard = np.log(state.balance) if np.isnan(said).any() else None
-        return Odds(odds, said, None, heard)
+            heard = np.log(state.balance) if np.isnan(predictions).any() else None
+        return Odds(odds, predictions, None, heard)
 
     def update(self, state: EliminationState, decision: Decision, reward: Real) -> EliminationState:
-        """Losses are added up; whoever is beyond the threshold leaves, and the balance is solved anew for the rest."""
+        """Losses are added up; experts beyond the threshold leave, and the balance is solved anew for the rest."""
         advice = drawn_advice(decision, len(self.experts.names))
         if advice.shape != state.losses.shape:
             raise InvalidInput(f"advice must have the state's shape {state.losses.shape}; got {advice.shape}")
@@ -183,7 +183,7 @@ def balanced(
     wanted = (ballots > 0).any(axis=1)
     size = float(context_odds @ wanted.sum(axis=-1))
     mass = np.full(ballots.shape[1], 1 / ballots.shape[1])
-    if start is not None and start[keep].sum() > 0:  # a step from where it was; nobody starts at 0, or would stay there
+    if start is not None and start[keep].sum() > 0:  # a step from where it was; none starts at 0, to stay there
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
     for _ in range(100_000):
         odds = np.einsum("n,xnk->xk", mass, ballots)

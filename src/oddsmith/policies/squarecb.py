@@ -38,9 +38,9 @@ class SquareCB(OverOracle):
     explores = True
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        said, best_guess, asleep = self.predictions(state, context, eligible)
+        predictions, best_guess, asleep = self.predictions(state, context, eligible)
         propensities = inverse_gap(best_guess, self.sharpness, eligible)
-        return Odds(propensities, said, None, state.log_weights if asleep else None)
+        return Odds(propensities, predictions, None, state.log_weights if asleep else None)
 
 
 def inverse_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:

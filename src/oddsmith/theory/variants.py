@@ -88,7 +88,7 @@ def misspecified_bound(
     coefficient = tight_coefficient(loss)
     log_prior = log_inverse(prior) + coefficient.eta * steps * error
     found = refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
-    applies = "applies when some expert's mean error per step is at most that, nobody need be right" + caveat(loss)
+    applies = "applies when some expert's mean error per step is at most that, none need be right" + caveat(loss)
     return found._replace(applies=applies)
 
 

@@ -41,7 +41,7 @@ class LearningExperts(Experts):
     """One expert for each learner and, with `blend`, one more: the average of what the first `blend` ones believe.
 
     Numbers are standardised by running moments, missing ones count as the mean. An expert predicts its mean, clipped
-    for the loss, and votes by the rule `ballots`; it is scored on what it said, then learns. With `rows_per_arm`,
+    for the loss, and votes by the rule `ballots`; it is scored on its prediction, then learns. With `rows_per_arm`,
     contexts are (…, K, d), a row of numbers for each arm, and the learners are shared by all arms.
 
     >>> bank = LearningExperts(("a", "b"))
@@ -81,7 +81,7 @@ class LearningExperts(Experts):
         return self.advise(state, context)[0]
 
     def advise(self, state: LearnerState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        """Clipped means, and votes; before the first reward everybody says 1/2."""
+        """Clipped means, and votes; before the first reward every learner predicts 1/2."""
         x = self._encoded(context, state)
         lead = x.shape[:-2] if self.rows_per_arm else x.shape[:-1]
         if state.mean.shape[-1] == 0:
@@ -136,13 +136,13 @@ class LearningExperts(Experts):
         if self.rows_per_arm:  # arms in front, as one more batch axis of a problem with one arm
             x = np.moveaxis(x, -2, 0)
         seen = _standardised(state, x)
-        said = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
+        beliefs = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
         if self.rows_per_arm:
-            said = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in said]
+            beliefs = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in beliefs]
         if self.blend:
-            few = said[: self.blend]
-            said.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
-        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*said, strict=True)))
+            few = beliefs[: self.blend]
+            beliefs.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
+        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*beliefs, strict=True)))
 
     def _encoded(self, context: Context, state: LearnerState) -> Array:
         """The context as numbers (…, d), of the width that the first one had."""

@@ -125,7 +125,7 @@ def shown(mean: float, error: float) -> str:
 def at_most(what: str, where: str, totals: Any, bound: float, *, steps: int | None = None) -> Claim:
     """The claim that a mean is at most a bound: it fails if the mean is above it by any amount.
 
-    With `steps`, a bound that has been cut to them is said to say nothing.
+    With `steps`, a bound that has been cut to them is marked as empty.
     """
     mean, error = mean_and_error(np.asarray(totals))
     predicted = f"≤ {bound:,.4g}" if bound < 1000 else f"≤ {bound:,.0f}"

@@ -133,7 +133,7 @@ def switching(sizes: Sizes) -> Outcome:
 
 
 def misspecified(sizes: Sizes) -> Outcome:
-    """Nobody is right: regret stays flat for small errors, then rises steeply, under its bound."""
+    """No expert is right: regret stays flat for small errors, then rises steeply, under its bound."""
     problem, steps, runs = instance(), sizes.steps(6000, 3000), sizes.runs()
     errors = (0.0, 0.02, 0.05, 0.1, 0.2)
     signs = np.random.default_rng(11).choice([-1.0, 1.0], problem.table[:, 0].shape)

@@ -108,7 +108,7 @@ def _total(run: Run, problem: Problem) -> Array:
 
 
 def _sanity(ranked: list[Any]) -> Claim:
-    """Somebody learns: the best is far below uniform play."""
+    """The best policy learns: it is far below uniform play."""
     best, worst = ranked[0], dict(ranked)["uniform"]
     share = float(best[1][0].mean() / worst[0].mean())
     return Claim(f"the best ({best[0]}) over uniform play", "Section 5", "≤ 0.5", f"{share:.3f}", share <= 0.5)

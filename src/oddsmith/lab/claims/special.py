@@ -16,8 +16,8 @@ def special_case(sizes: Sizes) -> Outcome:
     policy = thompson_sampling(problem.experts)
     run = measure(policy, problem.world, steps=steps, runs=runs, trace=("posterior", "odds"))
     contexts = np.stack(run.contexts)
-    said = problem.table[contexts, :, run.arms]  # (T, runs, N): what each expert gave the drawn arm
-    likelihood = np.where(run.rewards[..., None] == 1, said, 1 - said)
+    predicted = problem.table[contexts, :, run.arms]  # (T, runs, N): what each expert gave the drawn arm
+    likelihood = np.where(run.rewards[..., None] == 1, predicted, 1 - predicted)
     before = np.concatenate([np.ones((1, *likelihood.shape[1:])), np.cumprod(likelihood, axis=0)[:-1]])
     bayes = before / before.sum(axis=-1, keepdims=True)
     best = problem.table.argmax(axis=-1)[contexts]
