@@ -102,7 +102,7 @@ def test_what_a_decision_must_carry(any_kernels: str) -> None:
     with pytest.raises(od.InvalidInput, match=r"^decision must carry the bonus that optimism needs; got none$"):
         glad.update(glad.init(), one, 1.0)
     slept = one._replace(advice=np.array([0.5, np.nan, 0.5]))
-    with pytest.raises(od.InvalidInput, match=r"^decision must carry the log weights it was drawn with, for somebody"):
+    with pytest.raises(od.InvalidInput, match=r"^decision must carry the log weights it was drawn with, for an expert"):
         policy.update(policy.init(), slept, 1.0)
     with pytest.raises(od.InvalidInput, match=r"^advice must have the state's shape \(2, 3\); got \(3,\)"):
         policy.update(policy.init((2,)), one, 1.0)
