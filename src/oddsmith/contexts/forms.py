@@ -34,7 +34,7 @@ _DEEP = 4  # lists in each other, before contexts are looked for in vain
 _USUAL = frozenset((str, int, float, bool, type(None)))
 
 
-Places: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
+RowPlaces: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
 
 
 class NamedRow(dict[str, object]):
@@ -172,7 +172,7 @@ def length(contexts: object) -> int:
     return len(contexts)
 
 
-def taken(contexts: Any, places: Places) -> Any:
+def taken(contexts: Any, places: RowPlaces) -> Any:
     """The contexts of a batch at `places`: a slice, a mask or an array of numbers; tables stay tables."""
     if isinstance(contexts, np.ndarray):
         return contexts[places]
