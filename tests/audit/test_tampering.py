@@ -12,7 +12,7 @@ import pytest
 
 import oddsmith as od
 from audit.served import SEED, Served, lived, newcomer, policy
-from oddsmith.audit import Miss, Verdict, verify
+from oddsmith.audit import Miss, VerifyReport, verify
 from oddsmith.decision import pick
 from oddsmith.storage import open_reader
 
@@ -28,7 +28,7 @@ def honest(tmp_path_factory: Any) -> Path:
     return path
 
 
-def judged(honest: Path, tmp_path: Path, tamper: Tamper, *, models: bool = False) -> tuple[Any, Verdict]:
+def judged(honest: Path, tmp_path: Path, tamper: Tamper, *, models: bool = False) -> tuple[Any, VerifyReport]:
     """What the tampering says it did, and the verdict on a copy of the store."""
     copy = tmp_path / "copy.sqlite"
     shutil.copy(honest, copy)
@@ -43,7 +43,7 @@ def judged(honest: Path, tmp_path: Path, tamper: Tamper, *, models: bool = False
         reader.close()
 
 
-def first_misses(verdict: Verdict) -> dict[str, Miss]:
+def first_misses(verdict: VerifyReport) -> dict[str, Miss]:
     return {level.name: level.misses[0] for level in verdict.levels if level.misses}
 
 

@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from audit.served import ARMS, Served, lived, newcomer, policy
 from oddsmith import kernels
-from oddsmith.audit import Level, Miss, Verdict, verify, walking
+from oddsmith.audit import Level, Miss, VerifyReport, verify, walking
 from oddsmith.audit.walking import start_of, walk
 from oddsmith.policies.judge import judge
 from oddsmith.saving import FORMAT, pack
@@ -37,7 +37,7 @@ class Weak(od.Experts):
         return np.where(self.tired * np.array([[False], [True]]), np.nan, said)
 
 
-def counts(verdict: Verdict) -> dict[str, tuple[int, int, dict[str, int]]]:
+def counts(verdict: VerifyReport) -> dict[str, tuple[int, int, dict[str, int]]]:
     return {level.name: (level.checked, level.followed, dict(level.untested)) for level in verdict.levels}
 
 
@@ -206,7 +206,7 @@ def test_sleepers_are_held_to_the_weights_and_to_silence(tmp_path: Path, what: s
 
 def test_a_verdict_is_json_and_says_what_it_found() -> None:
     level = Level("odds", misses=[Miss("odds", "d7", 12, "0.5", "0.25")], checked=2, followed=1)
-    verdict = Verdict("news", 12, 2, (level,))
+    verdict = VerifyReport("news", 12, 2, (level,))
     assert not verdict.holds
     assert str(verdict.misses[0]) == "odds, position 12 'd7': recorded 0.5; 0.25 follows"
     assert verdict.record()["levels"]["odds"]["misses"][0]["recorded"] == "0.5"

@@ -11,7 +11,7 @@ import pytest
 
 import oddsmith as od
 from client.serving import ARMS, policy_file, service
-from oddsmith.client import Decided, Kept
+from oddsmith.client import ServedDecision, StoredEvent
 from oddsmith.service.keys import create
 
 
@@ -72,7 +72,7 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     news = client()
     assert news.ready(wait=30) is True
     decided = news.decide([0.3, -0.7], eligible=["sports", "tech"])
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, ServedDecision)
     assert decided.new
     assert decided.odds["politics"] == 0
     assert sum(decided.odds.values()) == pytest.approx(1, abs=1e-12)
@@ -80,7 +80,7 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     again = news.decide([0.9, 0.9], id=decided.id)
     assert again == decided._replace(new=False, asleep=None)
     first = news.reward(decided.id, 1)
-    assert first == Kept(decided.id, first.position, True, parked=False)
+    assert first == StoredEvent(decided.id, first.position, True, parked=False)
     assert news.reward(decided.id, 1.0) == first._replace(new=False)
     with pytest.raises(od.Conflict, match="reward"):
         news.reward(decided.id, 0)
@@ -111,7 +111,7 @@ def test_batches_answer_every_entry(client: Any) -> None:
     good, bad, named = news.decide_batch(
         [{"context": [1.0, 2.0]}, {"context": [1.0, 2.0], "eligible": ["chess"]}, {"context": [1.0, 2.0], "id": "mine"}]
     )
-    assert isinstance(good, Decided)
+    assert isinstance(good, ServedDecision)
     assert good.id != named.id == "mine"
     assert isinstance(bad, od.InvalidInput)
     assert "chess" in str(bad)

@@ -62,7 +62,7 @@ def test_batches_corrections_and_changes_of_experts_are_kept_once(flaky: FlakyPr
         ids = []
         for _ in range(6):
             decided = client.decide_batch([{"context": [0.5, 1.0]} for _ in range(CALLS // 6)])
-            ids += [one.id for one in decided if isinstance(one, od.client.Decided)]
+            ids += [one.id for one in decided if isinstance(one, od.client.ServedDecision)]
             client.reward_batch([{"id": id, "reward": 1} for id in ids[-CALLS // 6 :]])
         for id in ids[:20]:
             client.correct(id, 0)

@@ -2,7 +2,7 @@
 
 from oddsmith.audit.doctor import Finding, doctor
 from oddsmith.audit.exporting import Exported, export
-from oddsmith.audit.verdicts import Level, Miss, Verdict
+from oddsmith.audit.verdicts import Level, Miss, VerifyReport
 from oddsmith.audit.verifying import verify
 
-__all__ = ["Exported", "Finding", "Level", "Miss", "Verdict", "doctor", "export", "verify"]
+__all__ = ["Exported", "Finding", "Level", "Miss", "VerifyReport", "doctor", "export", "verify"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.audit.verdicts import Answer, Differs, Untested
+from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
 from oddsmith.experts.answered import RecordedAdvice as Asked
 from oddsmith.policies.base import Policy
@@ -21,7 +21,7 @@ INCUMBENT = "an incumbent acted"
 _VOTES = 1e-6  # votes may be steep in the predictions
 
 
-def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], uniform: Uniforms | None) -> Answer:
+def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], uniform: Uniforms | None) -> CheckResult:
     """Whether the arm is the one that seed and id draw from the recorded odds."""
     number, odds = decision.number, decision.propensities
     if not isinstance(number, int) or not 0 <= number < len(odds):
@@ -42,7 +42,7 @@ def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], u
     return None
 
 
-def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> Answer:
+def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> CheckResult:
     """Whether sleepers are recorded as sleepers are: no vote, no advice, and the weights of the fold beside them."""
     advice, recorded = decision.advice, decision.log_weights
     for what, values in (("advice", advice), ("votes", votes)):
@@ -60,7 +60,7 @@ def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tol
     return None
 
 
-def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State, tolerance: float) -> Answer:
+def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State, tolerance: float) -> CheckResult:
     """Whether recorded votes, weighed by the state, give the recorded odds, to the last bit if the tolerance is 0."""
     votes = evidence.votes
     if (wrong := check_sleep(decision, votes, state.log_weights, tolerance)) is not None:
@@ -73,7 +73,7 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
     return same_odds(decision.propensities, said.propensities, tolerance)
 
 
-def same_odds(recorded: Array, follows: Array, tolerance: float) -> Answer:
+def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
     """Whether odds are the same, to the last bit or to a tolerance."""
     by = _apart(recorded, follows)
     return None if by <= tolerance else Differs(f"odds {_some(recorded)}", _some(follows), by)
@@ -88,7 +88,7 @@ class Said(NamedTuple):
     matters: Any
 
 
-def check_advice(decision: Decision, votes: Array | None, said: Said) -> Answer:
+def check_advice(decision: Decision, votes: Array | None, said: Said) -> CheckResult:
     """Whether the experts say again what was recorded, to 1e-9.
 
     One that slept then is not held to what it says now: it may have failed, or been late.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oddsmith.audit.checks import CLOSE, Said, check_advice, same_odds
-from oddsmith.audit.verdicts import Answer, Untested
+from oddsmith.audit.verdicts import CheckResult, Untested
 from oddsmith.audit.walking import Visit
 from oddsmith.contexts import single
 from oddsmith.decision import Decision, State
@@ -23,7 +23,7 @@ class Panel:
         self._policy: Policy | None = None
         self._bank: Experts | None = None
 
-    def advice_answer(self, visit: Visit) -> Answer:
+    def advice_answer(self, visit: Visit) -> CheckResult:
         """Whether the experts say what was recorded."""
         decision = visit.decision
         if (untested := _unasked(visit)) is not None or decision is None or visit.folded is None:
@@ -38,7 +38,7 @@ class Panel:
         except Exception as error:  # whatever the experts of others raise
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
 
-    def odds_answer(self, visit: Visit) -> Answer:
+    def odds_answer(self, visit: Visit) -> CheckResult:
         """Whether the policy, with its models, gives the recorded odds, to 1e-9."""
         decision = visit.decision
         if (untested := _unasked(visit)) is not None or decision is None or visit.folded is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Answer", "Differs", "Level", "Miss", "Untested", "Verdict"]
+__all__ = ["CheckResult", "Differs", "Level", "Miss", "Untested", "VerifyReport"]
 
 _SHOWN = 5  # records named for each level
 _ROUNDING = 1e-9
@@ -25,7 +25,7 @@ class Untested(NamedTuple):
     why: str
 
 
-Answer: TypeAlias = Differs | Untested | None
+CheckResult: TypeAlias = Differs | Untested | None
 """What a check says of a record; None: it follows."""
 
 
@@ -64,7 +64,7 @@ class Level:
     misses: list[Miss] = field(default_factory=list)
     worst: float = 0.0
 
-    def take(self, id: str, position: int, answer: Answer) -> None:
+    def take(self, id: str, position: int, answer: CheckResult) -> None:
         """Count what a check says of a record."""
         if isinstance(answer, Untested):
             self.untested[answer.why] += 1
@@ -78,7 +78,7 @@ class Level:
             self.misses.append(Miss(self.name, id, position, answer.recorded, answer.follows))
 
 
-class Verdict(NamedTuple):
+class VerifyReport(NamedTuple):
     """The levels of a proof over `events` events and `decisions` decisions of an experiment."""
 
     experiment: str

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from oddsmith.arrays import number
 from oddsmith.audit.checks import INCUMBENT, check_draw, check_odds
 from oddsmith.audit.panel import Panel
-from oddsmith.audit.verdicts import Answer, Differs, Level, Untested, Verdict
+from oddsmith.audit.verdicts import CheckResult, Differs, Level, Untested, VerifyReport
 from oddsmith.audit.walking import UNREADABLE, Visit, made_with, start_of, walk
 from oddsmith.errors import BadFile
 from oddsmith.experts.base import Experts
@@ -26,7 +26,7 @@ def verify(
     policy: Policy | None = None,
     bench: Mapping[str, Experts] | None = None,
     tolerance: float = 0.0,
-) -> Verdict:
+) -> VerifyReport:
     """Whether the events have no gap, and every decision follows, on three levels.
 
     1. The draw: the arm is the one that seed and id draw from the recorded odds.
@@ -53,14 +53,14 @@ def verify(
         if policy is None or not _needs_models(visit, arbiter):
             _take(odds, visit, _odds_answer(visit, arbiter, tolerance))
     if policy is None:
-        return Verdict(_name(reading), head, decisions, (events, draw, odds))
+        return VerifyReport(_name(reading), head, decisions, (events, draw, odds))
     panel = Panel()
     visits = walk(reading, start_of(reading, policy), roster_change(bench or {}), head)
     for visit in progress(visits, decisions, "experts"):
         _take(experts, visit, panel.advice_answer(visit))
         if _needs_models(visit, arbiter):
             _take(odds, visit, _stated(visit) or panel.odds_answer(visit))
-    return Verdict(_name(reading), head, decisions, (events, draw, odds, experts))
+    return VerifyReport(_name(reading), head, decisions, (events, draw, odds, experts))
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
@@ -86,7 +86,7 @@ def _events(reading: Reading, head: int) -> tuple[Level, int]:
     return level, decisions
 
 
-def _draw_answer(visit: Visit, arms: Sequence[str], uniform: Uniforms | None) -> Answer:
+def _draw_answer(visit: Visit, arms: Sequence[str], uniform: Uniforms | None) -> CheckResult:
     if visit.decision is None:
         return _damaged(visit.why)
     try:
@@ -95,7 +95,7 @@ def _draw_answer(visit: Visit, arms: Sequence[str], uniform: Uniforms | None) ->
         return _damaged(error)
 
 
-def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> Answer:
+def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
     if (wrong := _stated(visit)) is not None:
         return wrong
     if visit.decision is None:
@@ -120,12 +120,12 @@ def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
     return not visit.evidence.shadow and (arbiter is None or visit.evidence.votes is None)
 
 
-def _stated(visit: Visit) -> Answer:
+def _stated(visit: Visit) -> CheckResult:
     """Whether the state it says it was made with was there before it."""
     return None if made_with(visit.line) else Differs(f"the state at position {visit.line.seen}", "one before it")
 
 
-def _take(level: Level, visit: Visit, answer: Answer) -> None:
+def _take(level: Level, visit: Visit, answer: CheckResult) -> None:
     level.take(visit.line.id, visit.line.position, answer)
 
 

@@ -19,7 +19,7 @@ from oddsmith.saving import unpack_part
 from oddsmith.storage.base import Evidence, Line, Reading, Rule, thinned
 from oddsmith.storage.folding import Change, Folded, refold
 
-__all__ = ["Ahead", "Follower", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
+__all__ = ["Ahead", "StateCursor", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
 
 UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What reading a damaged record may raise."""
@@ -43,7 +43,7 @@ class Visit(NamedTuple):
 
 def walk(reading: Reading, start: Folded | None, change: Change | None, until: int) -> Iterator[Visit]:
     """All decisions up to `until`, in the order of the states they were made with; without a start, no states."""
-    follower = None if start is None else Follower(Ahead(reading, until), start, change)
+    follower = None if start is None else StateCursor(Ahead(reading, until), start, change)
     for chunk in _chunks(_ordered(reading, until)):
         wanted = set(chunk)
         lines = {line.position: line for line in reading.lines(min(chunk) - 1, max(chunk)) if line.position in wanted}
@@ -78,7 +78,7 @@ def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Dec
         return [found for position in positions for found in read_decisions(reading, [position])]
 
 
-class Follower:
+class StateCursor:
     """The state at one position after the other, each at or after the last."""
 
     def __init__(self, reading: "Ahead", start: Folded, change: Change | None) -> None:

@@ -18,12 +18,13 @@ from oddsmith.theory.conditions import Certificate
 if TYPE_CHECKING:
     from oddsmith.lab.ordinary import Cost, OrdinaryWorld
 
-__all__ = ["DEFAULT_GAMMA", "Played", "Row", "gts", "play", "recorded", "rewards", "rivals", "table", "usual", "why"]
+__all__ = ["Algorithm", "AlgorithmCost", "DEFAULT_GAMMA", "gts", "play", "recorded", "rewards", "rivals"]
+__all__ += ["table", "usual", "why"]
 
 DEFAULT_GAMMA = 0.02  # that of policy files
 
 
-class Row(NamedTuple):
+class Algorithm(NamedTuple):
     """An algorithm: its bound as a function of n_arms, steps and prior, and the policy that such a bound is for."""
 
     name: str
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     policy: Callable[[Bound, "OrdinaryWorld"], Policy]
 
 
-class Played(NamedTuple):
+class AlgorithmCost(NamedTuple):
     """A row's bound for the problem, its bound for the simulated world, and what it cost there."""
 
     name: str
@@ -40,7 +41,7 @@ class Played(NamedTuple):
     cost: "Cost | None" = None
 
 
-def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float = 0.0) -> Row:
+def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float = 0.0) -> Algorithm:
     """GTS with the eta and gamma of a bound; with `power`, gamma falls with the step."""
     function = _function(loss)
 
@@ -51,16 +52,16 @@ def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float =
             world.experts, function, eta=float(found.eta or 0.0), gamma=gamma, prior=world.priors
         )
 
-    return Row(name, bound, policy)
+    return Algorithm(name, bound, policy)
 
 
-def usual(loss: AnyLoss, but: float | None = None) -> list[Row]:
+def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
     """GTS with the default exploration, and with none; not with the exploration `but`, which has a row already."""
     shares = [share for share in (DEFAULT_GAMMA, 0.0) if share != but]
     return [gts(f"GTS, gamma {share:g}", loss, partial(theory.regret_bound, loss, gamma=share)) for share in shares]
 
 
-def rivals(loss: AnyLoss) -> list[Row]:
+def rivals(loss: AnyLoss) -> list[Algorithm]:
     """SquareCB, Feel-Good and EXP4, each with the settings of its bound."""
     function = _function(loss)
 
@@ -77,15 +78,15 @@ def rivals(loss: AnyLoss) -> list[Row]:
         return EXP4(world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors)
 
     return [
-        Row("SquareCB", theory.squarecb_bound, squarecb),
-        Row("Feel-Good", partial(theory.feelgood_bound, loss), feel_good),
-        Row("EXP4", theory.exp4_bound, exp4),
+        Algorithm("SquareCB", theory.squarecb_bound, squarecb),
+        Algorithm("Feel-Good", partial(theory.feelgood_bound, loss), feel_good),
+        Algorithm("EXP4", theory.exp4_bound, exp4),
     ]
 
 
-def play(rows: Sequence[Row], world: "OrdinaryWorld | None", problem: Mapping[str, Any]) -> list[Played]:
+def play(rows: Sequence[Algorithm], world: "OrdinaryWorld | None", problem: Mapping[str, Any]) -> list[AlgorithmCost]:
     """Each row's bound for the problem, and where there is a world, what its policy for that world costs in it."""
-    played = [Played(row.name, row.bound(**problem)) for row in rows]
+    played = [AlgorithmCost(row.name, row.bound(**problem)) for row in rows]
     if world is None:
         return played
     size: Any = {"n_arms": world.n_arms, "steps": world.steps, "prior": world.prior}
@@ -94,7 +95,7 @@ def play(rows: Sequence[Row], world: "OrdinaryWorld | None", problem: Mapping[st
     return [old._replace(here=b, cost=c) for old, b, c in zip(played, here, costs, strict=True)]
 
 
-def table(played: Sequence[Played], steps: float, world: "OrdinaryWorld | None") -> str:
+def table(played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
     """Bounds and costs; where the world is smaller than the problem, the bounds for its size too."""
     width = max(len(one.name) for one in played)
     smaller = world is not None and world.steps < steps
@@ -113,7 +114,7 @@ def table(played: Sequence[Played], steps: float, world: "OrdinaryWorld | None")
     return "\n".join([*lines, "Rows of SquareCB and Feel-Good have their sharpness and optimism in the last column."])
 
 
-def recorded(played: Sequence[Played], world: "OrdinaryWorld | None") -> dict[str, Any] | None:
+def recorded(played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None") -> dict[str, Any] | None:
     """The simulation for programs."""
     if world is None:
         return None
@@ -135,7 +136,7 @@ def rewards(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def why(played: Sequence[Played], world: "OrdinaryWorld") -> str:
+def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
     """What was simulated, why it costs less than the worst case, and why GTS is the default all the same."""
     costs = {one.name: one.cost.mean for one in played if one.cost is not None}
     rival, default = costs.get("SquareCB"), costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")

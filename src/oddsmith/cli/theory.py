@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oddsmith import theory
 from oddsmith.arrays import whole
-from oddsmith.cli.costs import DEFAULT_GAMMA, Played, gts, play, recorded, rewards, rivals, table, usual, why
+from oddsmith.cli.costs import DEFAULT_GAMMA, AlgorithmCost, gts, play, recorded, rewards, rivals, table, usual, why
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.errors import InvalidInput
 from oddsmith.theory import Bound
@@ -105,13 +105,13 @@ def _bound(asked: argparse.Namespace) -> str:
         records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, found, strict=True)]
         records[0] |= {"simulated": recorded(rows, world)}
         return as_json(records[0] if len(records) == 1 else records)
-    others = [Played(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], found[1:], strict=True)]
+    others = [AlgorithmCost(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], found[1:], strict=True)]
     parts = [_answer(rows, asked.steps, world), table([rows[0], *others, *rows[1:]], asked.steps, world)]
     parts += [] if world is None else [why(rows, world)]
     return "\n\n".join([*parts, f"The first row {found[0].applies}.", *([assumed] if assumed else [])])
 
 
-def _answer(rows: list[Played], steps: float, world: "OrdinaryWorld | None") -> str:
+def _answer(rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
     """What a manager could read aloud."""
     bound, gamma = rows[0].bound.bound, f"gamma {rows[0].bound.gamma:.3g}"
     said = f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} rewards (GTS, {gamma})"
@@ -120,7 +120,7 @@ def _answer(rows: list[Played], steps: float, world: "OrdinaryWorld | None") -> 
     return said + _beside("it", rows, steps, world) + "."
 
 
-def _beside(what: str, rows: list[Played], steps: float | None, world: "OrdinaryWorld | None") -> str:
+def _beside(what: str, rows: list[AlgorithmCost], steps: float | None, world: "OrdinaryWorld | None") -> str:
     """What the first row, called `what`, and the default cost in the world."""
     costs = {one.name: one.cost.mean for one in rows if one.cost is not None}
     if world is None or rows[0].here is None:

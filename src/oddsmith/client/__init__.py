@@ -1,6 +1,6 @@
 """Clients of the decision service: every call may be sent again, so lost answers cost time and nothing else."""
 
-from oddsmith.client.answers import Decided, Kept, Posterior
+from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent
 from oddsmith.client.clients import AsyncClient, Client
 
-__all__ = ["AsyncClient", "Client", "Decided", "Kept", "Posterior"]
+__all__ = ["AsyncClient", "Client", "ServedDecision", "StoredEvent", "PosteriorWeights"]

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, ServiceError
 
-__all__ = ["Decided", "Kept", "Posterior", "one_of", "read_batch", "refusal"]
+__all__ = ["ServedDecision", "StoredEvent", "PosteriorWeights", "one_of", "read_batch", "refusal"]
 
 
-class Decided(NamedTuple):
+class ServedDecision(NamedTuple):
     """A decision that is in the log: the arm, its exact odds, and the position of the state it was made with.
 
     `new` is False for an answer that was given before. `would` is our own draw where an incumbent acts, and `asleep`
@@ -28,7 +28,7 @@ class Decided(NamedTuple):
     asleep: list[str] | None = None
 
 
-class Kept(NamedTuple):
+class StoredEvent(NamedTuple):
     """An event that is in the log, at this position; `new` is False for one that was there before.
 
     `parked` is True for a reward or an activation whose decision is not in the log yet: a mistyped id stays so.
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
     parked: bool = False
 
 
-class Posterior(NamedTuple):
+class PosteriorWeights(NamedTuple):
     """How likely each expert is the one to follow, after all events up to a position."""
 
     experiment: str
@@ -53,8 +53,8 @@ class Posterior(NamedTuple):
 def one_of(kind: Any, answer: dict[str, Any]) -> Any:
     """The answer as one of these named tuples; a field that a later service adds is passed over.
 
-    >>> one_of(Kept, {"id": "a", "position": 3, "new": True, "later": "more"})
-    Kept(id='a', position=3, new=True, parked=False)
+    >>> one_of(StoredEvent, {"id": "a", "position": 3, "new": True, "later": "more"})
+    StoredEvent(id='a', position=3, new=True, parked=False)
     """
     return kind(**{name: answer[name] for name in kind._fields if name in answer})
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from oddsmith.client.answers import Decided, Kept, Posterior, one_of, read_batch
+from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
 from oddsmith.errors import InvalidInput, OddsmithError
 
@@ -40,7 +40,7 @@ class Calls:
         deferred: bool = False,
         incumbent: str | None = None,
         incumbent_odds: Mapping[str, float] | None = None,
-    ) -> Steps[Decided]:
+    ) -> Steps[ServedDecision]:
         """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
 
         `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
@@ -50,56 +50,56 @@ class Calls:
         own = new_id() if unit is None else None  # a unit's decision has an id of its own
         fields = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
         fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
-        return self._post("/v1/decide", fields, Decided)
+        return self._post("/v1/decide", fields, ServedDecision)
 
-    def decide_batch(self, decisions: Iterable[Mapping[str, Any]]) -> Steps[list[Decided | OddsmithError]]:
+    def decide_batch(self, decisions: Iterable[Mapping[str, Any]]) -> Steps[list[ServedDecision | OddsmithError]]:
         """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
         given = [_entry("decisions", one, "context") for one in decisions]
         entries = [one if "unit" in one else {"id": new_id()} | one for one in given]
-        return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, Decided))
+        return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, ServedDecision))
 
-    def reward(self, id: str, reward: float, *, key: str = "") -> Steps[Kept]:
+    def reward(self, id: str, reward: float, *, key: str = "") -> Steps[StoredEvent]:
         """The reward of a decision, in the units of the policy file; now, in a month, or before the decision.
 
         The same again has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
         """
-        return self._post("/v1/reward", {"id": id, "reward": reward, "key": key or None}, Kept)
+        return self._post("/v1/reward", {"id": id, "reward": reward, "key": key or None}, StoredEvent)
 
-    def reward_batch(self, rewards: Iterable[Mapping[str, Any]]) -> Steps[list[Kept | OddsmithError]]:
+    def reward_batch(self, rewards: Iterable[Mapping[str, Any]]) -> Steps[list[StoredEvent | OddsmithError]]:
         """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
         entries = [_entry("rewards", one, "id", "reward") for one in rewards]
-        return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, Kept))
+        return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent))
 
-    def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[Kept]:
+    def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[StoredEvent]:
         """Another value in place of a decision's reward, any number of times; `key` names this correction."""
-        return self._post("/v1/correct", {"id": id, "reward": reward, "key": key or new_id()}, Kept)
+        return self._post("/v1/correct", {"id": id, "reward": reward, "key": key or new_id()}, StoredEvent)
 
-    def activate(self, id: str) -> Steps[Kept]:
+    def activate(self, id: str) -> Steps[StoredEvent]:
         """A deferred decision was shown: from now on it counts."""
-        return self._post("/v1/activate", {"id": id}, Kept)
+        return self._post("/v1/activate", {"id": id}, StoredEvent)
 
-    def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[Kept]:
+    def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[StoredEvent]:
         """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
         fields = {"expert": expert, "change": "added", "share": share, "key": key or new_id()}
-        return self._post("/v1/experts", fields, Kept)
+        return self._post("/v1/experts", fields, StoredEvent)
 
-    def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[Kept]:
+    def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[StoredEvent]:
         """Retire an expert; the others share its weight in proportion. `key` names the change."""
-        return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, Kept)
+        return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, StoredEvent)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
         """All that the log knows of a decision; with `explain`, every expert's vote and weight."""
         return self._get(f"/v1/decisions/{quote(id, safe='')}", dict, explain="true" if explain else None)
 
-    def posterior(self) -> Steps[Posterior]:
+    def posterior(self) -> Steps[PosteriorWeights]:
         """How likely each expert is the one to follow."""
-        return self._get("/v1/posterior", partial(one_of, Posterior))
+        return self._get("/v1/posterior", partial(one_of, PosteriorWeights))
 
     def stats(self) -> Steps[dict[str, Any]]:
         """Counts and positions: events, arms, experts and their failures."""

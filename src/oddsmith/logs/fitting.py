@@ -14,7 +14,7 @@ from oddsmith.engines import ENGINES, each
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs import parquet
 from oddsmith.logs.advice import Places, complete, decisions_for, places_of
-from oddsmith.logs.kinds import Kind
+from oddsmith.logs.kinds import LogKind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy, fold
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
     learnt: int = 0
     waiting: int = 0
-    kinds: frozenset[Kind] = frozenset()
+    kinds: frozenset[LogKind] = frozenset()
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
@@ -60,7 +60,7 @@ class Fit:
     state: State = field(repr=False)
     learnt: int
     waiting: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[LogKind, ...]
     floor: float
     computed: int
 
@@ -182,7 +182,7 @@ def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places
 
 def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
     floor: float = np.inf
-    kind: Kind = "unknown" if log.propensity is None else "drawn"  # whether all odds are 1 is for the whole to say
+    kind: LogKind = "unknown" if log.propensity is None else "drawn"  # whether all odds are 1 is for the whole to say
     if log.propensities is not None:
         kind = "exact"
         odds = log.propensities if log.eligible is None else np.where(log.eligible, log.propensities, np.inf)
@@ -194,7 +194,7 @@ def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
 def _fit(state: State, seen: Seen) -> Fit:
     if not seen.learnt + seen.waiting:
         raise InvalidInput("paths must hold at least one row; got none")
-    kinds: tuple[Kind, ...] = ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
+    kinds: tuple[LogKind, ...] = ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
     floor = seen.floor if kinds == ("exact",) else np.nan
     return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
 

@@ -5,18 +5,18 @@ from typing import Literal, TypeAlias
 from oddsmith.arrays import Array
 from oddsmith.errors import InvalidInput
 
-__all__ = ["KINDS", "Kind", "USES", "Use", "allowed", "kind_of", "require"]
+__all__ = ["KINDS", "LogKind", "USES", "Use", "allowed", "kind_of", "require"]
 
-Kind: TypeAlias = Literal["exact", "drawn", "deterministic", "unknown"]
+LogKind: TypeAlias = Literal["exact", "drawn", "deterministic", "unknown"]
 Use: TypeAlias = Literal["learning", "models", "weights", "odds"]
 
-KINDS: dict[Kind, str] = {
+KINDS: dict[LogKind, str] = {
     "exact": "the odds of every arm are known",
     "drawn": "only the propensity of the drawn arm is known",
     "deterministic": "every propensity is 1, so that nothing is known of the other arms",
     "unknown": "it has no propensities",
 }
-USES: dict[Use, tuple[str, tuple[Kind, ...]]] = {
+USES: dict[Use, tuple[str, tuple[LogKind, ...]]] = {
     "learning": ("learning from it (fit_log)", ("exact", "drawn", "deterministic", "unknown")),
     "models": ("a reward model (dm)", ("exact", "drawn", "deterministic", "unknown")),
     "weights": ("importance weights (ips, snips, dr)", ("exact", "drawn")),
@@ -24,7 +24,7 @@ USES: dict[Use, tuple[str, tuple[Kind, ...]]] = {
 }
 
 
-def kind_of(propensity: Array | None, propensities: Array | None) -> Kind:
+def kind_of(propensity: Array | None, propensities: Array | None) -> LogKind:
     """The class of a log with these columns.
 
     >>> import numpy as np
@@ -38,12 +38,12 @@ def kind_of(propensity: Array | None, propensities: Array | None) -> Kind:
     return "drawn" if propensities is None else "exact"
 
 
-def allowed(kind: Kind) -> tuple[Use, ...]:
+def allowed(kind: LogKind) -> tuple[Use, ...]:
     """What a log of this class may be used for."""
     return tuple(use for use, (_, kinds) in USES.items() if kind in kinds)
 
 
-def require(kind: Kind, use: Use) -> None:
+def require(kind: LogKind, use: Use) -> None:
     """Refuses a use that this class of log does not allow, with what it does.
 
     >>> require("unknown", "weights")

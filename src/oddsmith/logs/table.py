@@ -13,7 +13,7 @@ from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
-from oddsmith.logs.kinds import Kind, Use, allowed, kind_of, require
+from oddsmith.logs.kinds import LogKind, Use, allowed, kind_of, require
 from oddsmith.logs.rules import check_rows, drawn, typed
 
 __all__ = ["COLUMNS", "Log"]
@@ -127,7 +127,7 @@ class Log:
         return self._trusted({k: v for k, v in self.columns().items() if k not in names}, self)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> LogKind:
         """What is known of the odds: "exact" (all), "drawn" (the drawn arm's), "deterministic" (all 1), "unknown"."""
         return kind_of(self.propensity, self.propensities)
 

@@ -15,7 +15,7 @@ from oddsmith.errors import InvalidInput, NoEligibleArm
 from oddsmith.experts.guarded import Guarded
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
-from oddsmith.service.messages import DecideBatch, Decided, DecideEntry, ErrorAnswer, Results
+from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.events import DecisionMade
@@ -25,7 +25,7 @@ __all__ = ["decide", "decide_batch"]
 _log = logging.getLogger(__name__)
 
 
-async def decide(experiment: Experiment, message: DecideEntry) -> Decided:
+async def decide(experiment: Experiment, message: DecideEntry) -> DecisionAnswer:
     """One decision, on disk."""
     if message.unit is not None or experiment.settings.sticky:
         return await _decide_for_unit(experiment, message)
@@ -44,9 +44,9 @@ async def decide_batch(experiment: Experiment, message: DecideBatch) -> Results:
     return Results([ErrorAnswer.of(one) if isinstance(one, BaseException) else one for one in found])
 
 
-async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) -> list[Decided | BaseException]:
-    answers: list[Decided | BaseException] = []
-    made: dict[int, tuple[DecisionMade, Decided]] = {}
+async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) -> list[DecisionAnswer | BaseException]:
+    answers: list[DecisionAnswer | BaseException] = []
+    made: dict[int, tuple[DecisionMade, DecisionAnswer]] = {}
     for place, entry in enumerate(entries):
         try:
             _check_unit(experiment, entry)
@@ -60,12 +60,12 @@ async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) ->
     return answers
 
 
-async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> Decided:
+async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> DecisionAnswer:
     """The decision that the unit has, or its next one."""
     _check_unit(experiment, message)
     while True:
         kept = await _kept_for(experiment, message)
-        if isinstance(kept, Decided):
+        if isinstance(kept, DecisionAnswer):
             return kept
         event, answer = await _make(experiment, message, kept)
         (receipt,) = await experiment.writer.append([event])
@@ -74,7 +74,7 @@ async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> Deci
             return answer  # else another request was faster, for the same unit and with other arms
 
 
-async def _complete(experiment: Experiment, answer: Decided, receipt: Receipt) -> Decided:
+async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Receipt) -> DecisionAnswer:
     """The answer with its position; where the id was known before, the first answer stands."""
     if not receipt.new:
         first = await _stored(experiment, answer.id)
@@ -86,7 +86,7 @@ async def _complete(experiment: Experiment, answer: Decided, receipt: Receipt) -
     return answer
 
 
-async def _make(experiment: Experiment, message: DecideEntry, id: str | None) -> tuple[DecisionMade, Decided]:
+async def _make(experiment: Experiment, message: DecideEntry, id: str | None) -> tuple[DecisionMade, DecisionAnswer]:
     """A decision that is not yet on disk, and its answer, which lacks the position."""
     check_json(message.context)
     eligible = None if message.eligible is None else _mask(experiment, message.eligible)
@@ -117,10 +117,10 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     return event, answer
 
 
-def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> Decided:
+def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> DecisionAnswer:
     """The answer to a new decision; its position is not known yet."""
     odds = dict(zip(experiment.arms, decision.propensities.tolist(), strict=True))
-    return Decided(
+    return DecisionAnswer(
         id=id,
         experiment=experiment.name,
         arm=decision.arm,
@@ -133,7 +133,7 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> D
     )
 
 
-async def _stored(experiment: Experiment, id: str) -> Decided | None:
+async def _stored(experiment: Experiment, id: str) -> DecisionAnswer | None:
     """The answer that was given for this id, or None."""
     found = await asyncio.to_thread(experiment.find, id)
     if found is None:
@@ -226,7 +226,7 @@ def _check_unit(experiment: Experiment, message: DecideEntry) -> None:
         raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {message.id!r}")
 
 
-async def _kept_for(experiment: Experiment, message: DecideEntry) -> Decided | str:
+async def _kept_for(experiment: Experiment, message: DecideEntry) -> DecisionAnswer | str:
     """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
     for turn in range(1, len(experiment.arms) + 2):
         id = f"~{message.unit}" if turn == 1 else f"~{message.unit}~{turn}"

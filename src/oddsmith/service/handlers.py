@@ -37,7 +37,7 @@ __all__ = [
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
-async def reward(experiment: Experiment, message: m.RewardGiven) -> m.Kept:
+async def reward(experiment: Experiment, message: m.RewardGiven) -> m.EventAnswer:
     """Keep a reward."""
     event = _reward(experiment, message)
     _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
@@ -62,7 +62,7 @@ async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Resu
     )
 
 
-async def correct(experiment: Experiment, message: m.Correct) -> m.Kept:
+async def correct(experiment: Experiment, message: m.Correct) -> m.EventAnswer:
     """Keep a correction; the state follows once it is folded anew."""
     value = _scaled(experiment, message.reward)
     event = Correction(message.id, value, experiment.clock(), message.key)
@@ -75,14 +75,14 @@ async def correct(experiment: Experiment, message: m.Correct) -> m.Kept:
     return _kept(message.id, receipt)
 
 
-async def activate(experiment: Experiment, message: m.Activate) -> m.Kept:
+async def activate(experiment: Experiment, message: m.Activate) -> m.EventAnswer:
     """A deferred decision was shown."""
     _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
     receipt = await experiment.append(Activation(message.id, experiment.clock()))
     return _kept(message.id, receipt)
 
 
-async def experts(experiment: Experiment, message: m.RosterChange) -> m.Kept:
+async def experts(experiment: Experiment, message: m.RosterChange) -> m.EventAnswer:
     """An expert joins or retires: answered once the state knows it."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
@@ -121,14 +121,14 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     return found
 
 
-async def posterior(experiment: Experiment, _: m.Query) -> m.Posterior:
+async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
     """How likely each expert is the one to follow."""
     now = experiment.follower.now
     weights = experiment.weights()
     learnt = now.state.learnt
     there = active(now.policy) if weights else []
     retired = [name for name in weights if name not in there]
-    return m.Posterior(experiment.name, now.position, learnt, weights, retired)
+    return m.PosteriorAnswer(experiment.name, now.position, learnt, weights, retired)
 
 
 async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
@@ -216,14 +216,14 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         )
 
 
-def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.Kept | m.ErrorAnswer:
+def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.EventAnswer | m.ErrorAnswer:
     if receipt.refused is not None:
         return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
     return _kept(event.id, receipt)
 
 
-def _kept(id: str, receipt: Receipt) -> m.Kept:
-    return m.Kept(id, receipt.position, receipt.new, receipt.parked)
+def _kept(id: str, receipt: Receipt) -> m.EventAnswer:
+    return m.EventAnswer(id, receipt.position, receipt.new, receipt.parked)
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:

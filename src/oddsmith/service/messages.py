@@ -13,15 +13,15 @@ __all__ = [
     "Decide",
     "DecideBatch",
     "DecideEntry",
-    "Decided",
+    "DecisionAnswer",
     "DecisionQuery",
     "DecisionRecord",
     "ErrorAnswer",
     "Health",
     "KNOWN_ID",
-    "Kept",
+    "EventAnswer",
     "PATTERNS",
-    "Posterior",
+    "PosteriorAnswer",
     "Query",
     "Results",
     "RewardBatch",
@@ -143,7 +143,7 @@ class RosterChange(_Body):
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
 
-class Decided(msgspec.Struct, kw_only=True):
+class DecisionAnswer(msgspec.Struct, kw_only=True):
     """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with."""
 
     id: str
@@ -159,7 +159,7 @@ class Decided(msgspec.Struct, kw_only=True):
     asleep: list[str] | UnsetType = UNSET
 
 
-class Kept(msgspec.Struct):
+class EventAnswer(msgspec.Struct):
     """An event that is on disk; `new` is false for one that was there before.
 
     `parked` is true for a reward or an activation of an id that no decision has yet: it counts once that is made. A
@@ -186,7 +186,7 @@ class ErrorAnswer(msgspec.Struct):
         return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
 
 
-_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("Decided", "Kept", "ErrorAnswer")]
+_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("DecisionAnswer", "EventAnswer", "ErrorAnswer")]
 
 
 class Results(msgspec.Struct):
@@ -216,7 +216,7 @@ class DecisionRecord(msgspec.Struct, kw_only=True):
     experts: list[dict[str, Any]] | UnsetType = UNSET
 
 
-class Posterior(msgspec.Struct):
+class PosteriorAnswer(msgspec.Struct):
     """How likely each expert is the one to follow, after all events up to a position."""
 
     experiment: str

@@ -50,7 +50,7 @@ _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 ROUTES = (
-    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.Decided, _WRITES),
+    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.DecisionAnswer, _WRITES),
     Route(
         "POST",
         "/v1/decide/batch",
@@ -62,13 +62,15 @@ ROUTES = (
         _WRITES,
         _BATCH,
     ),
-    Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.Kept, _CHANGES),
+    Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.EventAnswer, _CHANGES),
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),
-    Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.Kept, _WRITES),
-    Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.Kept, _CHANGES),
-    Route("POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.RosterChange, m.Kept, _CHANGES),
+    Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.EventAnswer, _WRITES),
+    Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.EventAnswer, _CHANGES),
+    Route(
+        "POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.RosterChange, m.EventAnswer, _CHANGES
+    ),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
-    Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.Posterior),
+    Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.PosteriorAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.Query, m.Stats),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),
     Route("GET", "/healthz", h.health, "Whether the process lives.", answer=m.Health),

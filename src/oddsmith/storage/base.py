@@ -22,7 +22,7 @@ __all__ = [
     "Erased",
     "Evidence",
     "Foldable",
-    "Kind",
+    "EventKind",
     "Line",
     "Reading",
     "Receipt",
@@ -34,11 +34,13 @@ __all__ = [
     "thinned",
 ]
 
-Kind: TypeAlias = Literal["decision", "activation", "reward", "default", "correction", "expert added", "expert retired"]
+EventKind: TypeAlias = Literal[
+    "decision", "activation", "reward", "default", "correction", "expert added", "expert retired"
+]
 Rule: TypeAlias = Literal["first", "sum"]
 """How rewards of one decision make one: the first counts at once; or all are added up when the window closes."""
 
-_KINDS: dict[type, Kind] = {
+_KINDS: dict[type, EventKind] = {
     DecisionMade: "decision",
     Activation: "activation",
     Reward: "reward",
@@ -55,7 +57,7 @@ class Line(NamedTuple):
     """
 
     position: int
-    kind: Kind
+    kind: EventKind
     id: str
     key: str
     value: float | None
@@ -162,7 +164,7 @@ class Reading(Foldable, Protocol):
         """What the odds of the decisions at these positions were made from, in the order asked for."""
         ...
 
-    def tally(self) -> dict[Kind, int]:
+    def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind."""
         ...
 
@@ -247,7 +249,7 @@ def line_of(event: Event, position: int = 0) -> Line:
     (0, 'reward', 'a', '', 1.0)
     """
     if isinstance(event, ExpertChange):
-        kind: Kind = "expert added" if event.change == "added" else "expert retired"
+        kind: EventKind = "expert added" if event.change == "added" else "expert retired"
         return Line(position, kind, event.expert, event.key, event.share, event.time, False, None)
     key, value = getattr(event, "key", ""), getattr(event, "value", None)
     deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)

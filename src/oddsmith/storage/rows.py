@@ -21,7 +21,7 @@ from oddsmith.storage.events import DecisionMade, Event, Reward
 __all__ = [
     "AnotherValue",
     "EARLY",
-    "Row",
+    "EventRow",
     "read_decision",
     "read_evidence",
     "repeated",
@@ -36,7 +36,7 @@ _NOBODY = 255
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """An event's line, and for a decision its JSON, its numbers, and the JSON of its context."""
 
     line: Line
@@ -45,12 +45,12 @@ class Row(NamedTuple):
     context: str | None = None
 
 
-def row_of(event: Event, rule: Rule) -> Row:
+def row_of(event: Event, rule: Rule) -> EventRow:
     """What is written of an event; whatever cannot be written, or must not with this rule, is refused here."""
     if not isinstance(event, DecisionMade):
         if rule == "first" and isinstance(event, Reward) and event.key:
             raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
-        return Row(line_of(event))
+        return EventRow(line_of(event))
     decision = event.decision
     arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
     plain = {name: getattr(decision, name) for name in ("step", "eligible", "arm", "index")}
@@ -67,7 +67,7 @@ def row_of(event: Event, rule: Rule) -> Row:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
     context = None if decision.context is None else _written(encode(decision.context))
     line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen)
-    return Row(line, body, numbers, context)
+    return EventRow(line, body, numbers, context)
 
 
 class AnotherValue(Conflict):

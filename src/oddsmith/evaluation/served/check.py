@@ -14,9 +14,9 @@ from oddsmith.evaluation.served.learned_bets import learned_bets
 from oddsmith.evaluation.served.odds_bets import bets_on_all_odds
 from oddsmith.logs.table import Log
 
-__all__ = ["Evidence", "ServedReport", "served_as_logged"]
+__all__ = ["EvidenceGrade", "ServedReport", "served_as_logged"]
 
-Evidence: TypeAlias = Literal["none", "some", "strong", "decisive"]
+EvidenceGrade: TypeAlias = Literal["none", "some", "strong", "decisive"]
 
 _STRENGTHS = np.array([0.03, 0.1, 0.3, 0.9])
 _SHARES = np.array([0.15, 0.35, 0.2, 0.3])  # of the money, by strength
@@ -24,7 +24,9 @@ _LOOK = 16  # rows between looks at the money
 _BLOCK = 256  # rows between the starts of new bets
 _PIECE = 4096  # rows in memory at a time
 _FIRST = 0.75  # the share of money for bets from the first row on
-_CLAIMS: dict[Evidence, tuple[float, str, str]] = {  # the largest p-value, the claim, and what it means for weights
+_CLAIMS: dict[
+    EvidenceGrade, tuple[float, str, str]
+] = {  # the largest p-value, the claim, and what it means for weights
     "decisive": (0.0001, "Arms do not follow the logged odds", "Caution, weights cannot be trusted. "),
     "strong": (0.01, "Strong evidence that arms do not follow the logged odds", "Caution, weights may be wrong. "),
     "some": (1.0, "Some evidence that arms do not follow the logged odds", "Weights may be wrong. "),
@@ -50,7 +52,7 @@ class ServedReport(NamedTuple):
     suspect: str
     strength: float
     sentence: str
-    evidence: Evidence
+    evidence: EvidenceGrade
 
     @property
     def caution(self) -> str:
@@ -95,7 +97,9 @@ def served_as_logged(logged: Log, *, alpha: float = 0.05, floor: float = 0.0) ->
     peak, largest = float(log_wealth.max()), log(np.finfo(np.float64).max)
     caught, p_value, e_value = peak >= -log(alpha), min(1.0, exp(-peak)), exp(min(float(log_wealth[-1]), largest))
     row = min(len(logged), _LOOK * (int(np.argmax(log_wealth >= -log(alpha))) + 1)) - 1 if caught else None
-    evidence: Evidence = next(grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most) if caught else "none"
+    evidence: EvidenceGrade = (
+        next(grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most) if caught else "none"
+    )
     shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
     claim = _CLAIMS[evidence][1].format(n=len(logged))
     tail = f", first below {alpha:g} at row {row}): it looks as if {cause}." if caught else ")."

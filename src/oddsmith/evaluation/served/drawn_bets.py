@@ -3,7 +3,7 @@
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.evaluation.served.draws import Bets, Draws, equal_bets
+from oddsmith.evaluation.served.draws import BetFamily, Draws, equal_bets
 from oddsmith.logs.rules import drawn
 
 __all__ = ["bets_on_drawn_odds", "forced", "repeated", "steps"]
@@ -14,13 +14,13 @@ _ROUNDING = 1e-9  # odds whose sum is rounded up are not above 1
 _LEAST_REST = 1e-3  # what is left above the floors is rounding below this; to divide by more is fair
 
 
-def bets_on_drawn_odds(draws: Draws) -> list[Bets]:
+def bets_on_drawn_odds(draws: Draws) -> list[BetFamily]:
     """The families of bets for a log with the drawn arm's odds only."""
     families = [forced(draws), repeated(draws), _dual_feasible(draws)]
     return [*families, _left_out(draws)] if draws.floor else families
 
 
-def forced(draws: Draws) -> Bets:
+def forced(draws: Draws) -> BetFamily:
     """Arm b, each b: h_b = 1, others 0."""
     numbers = np.arange(draws.n_arms)
 
@@ -32,10 +32,10 @@ def forced(draws: Draws) -> Bets:
             table[~draws.eligible[rows]] = 0.0
         return table
 
-    return Bets([f"arm {label} were forced" for label in draws.labels], _arm_shares(draws), gains)
+    return BetFamily([f"arm {label} were forced" for label in draws.labels], _arm_shares(draws), gains)
 
 
-def repeated(draws: Draws) -> Bets:
+def repeated(draws: Draws) -> BetFamily:
     """The previous row's arm, where it is known that it can be drawn or nothing is known."""
     before = np.concatenate([draws.arm[:1], draws.arm[:-1]])
     possible = np.arange(len(before)) > 0
@@ -62,7 +62,7 @@ def steps(v: Array, c: float) -> Array:
     return np.asarray((lower + np.maximum(0.0, (scaled - lower - rest) / (1.0 - rest))) / whole)
 
 
-def _dual_feasible(draws: Draws) -> Bets:
+def _dual_feasible(draws: Draws) -> BetFamily:
     """Functions h of the odds with Σ h(v_a) ≤ 1 wherever Σ v_a ≤ 1, of v = (p - floor) / (1 - K floor); and even odds.
 
     h is v (with a floor: nothing but the floor is missing), v cut at both ends (0 below a number c, 1 above 1 - c: arms
@@ -85,7 +85,7 @@ def _dual_feasible(draws: Draws) -> Bets:
     return equal_bets(names, gains)
 
 
-def _left_out(draws: Draws) -> Bets:
+def _left_out(draws: Draws) -> BetFamily:
     """Arm b, which has odds of at least `floor`, is not served: (1 - 1[a = b] floor / p(b)) / (1 - floor)."""
     numbers = np.arange(draws.n_arms)
 
@@ -96,7 +96,7 @@ def _left_out(draws: Draws) -> Bets:
             able = np.ones_like(able) if draws.eligible is None else draws.eligible[rows]
         return np.where(able & (draws.floor < 1), (1.0 - share) / max(1.0 - draws.floor, 1e-9) - 1.0, 0.0)
 
-    return Bets([f"arm {label} were not served" for label in draws.labels], _arm_shares(draws), gains)
+    return BetFamily([f"arm {label} were not served" for label in draws.labels], _arm_shares(draws), gains)
 
 
 def _arm_shares(draws: Draws) -> Array:

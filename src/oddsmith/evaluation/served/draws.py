@@ -15,13 +15,13 @@ from oddsmith.errors import InvalidInput
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
-__all__ = ["Bets", "Draws", "equal_bets"]
+__all__ = ["BetFamily", "Draws", "equal_bets"]
 
 _MOST = 1e15  # a bet that pays less than it could is fair, and sixteen such rows do not overflow
 _SUM = 1e-6  # logged odds may sum to 1 within that
 
 
-class Bets(NamedTuple):
+class BetFamily(NamedTuple):
     """Bets of one family: what each looks like, its share of the family's money, and `gains(rows)`, (rows, B) ≥ -1."""
 
     names: Sequence[str]
@@ -29,9 +29,9 @@ class Bets(NamedTuple):
     gains: Callable[[slice], Array]
 
 
-def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> Bets:
+def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> BetFamily:
     """Bets with the same money each."""
-    return Bets(names, np.full(len(names), 1 / len(names)), gains)
+    return BetFamily(names, np.full(len(names), 1 / len(names)), gains)
 
 
 class Draws:

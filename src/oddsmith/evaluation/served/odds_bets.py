@@ -6,7 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.served.drawn_bets import forced, repeated
-from oddsmith.evaluation.served.draws import Bets, Draws, equal_bets
+from oddsmith.evaluation.served.draws import BetFamily, Draws, equal_bets
 from oddsmith.logs.rules import drawn
 
 __all__ = ["bets_on_all_odds"]
@@ -24,13 +24,13 @@ _LAGS = (1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512,
 _BLOCK = 256  # rows after which the mean of past odds is taken anew
 
 
-def bets_on_all_odds(draws: Draws, odds: Array) -> list[Bets]:
+def bets_on_all_odds(draws: Draws, odds: Array) -> list[BetFamily]:
     """The families of bets for a log with the odds (T, K) of all arms."""
     others = (_ranks, _powers, _cuts, _left_out, _stale, _shifted, _reused)
     return [forced(draws), repeated(draws), *(family(draws, odds) for family in others)]
 
 
-def _ranks(draws: Draws, odds: Array) -> Bets:
+def _ranks(draws: Draws, odds: Array) -> BetFamily:
     """The k-th likeliest arm, and the least likely of those with odds; no bet where ranks are shared."""
     top = min(len(_RANKS), draws.n_arms)
     names = [f"the {name} arm were forced" for name in _RANKS[:top]] + ["the least likely arm were forced"]
@@ -45,10 +45,10 @@ def _ranks(draws: Draws, odds: Array) -> Bets:
         hit = np.where(at == draws.propensity[rows, None], draws.inverse[rows, None], 0.0)
         return np.where((before > at) & (at > after), hit - 1.0, 0.0)
 
-    return Bets(names, shares, gains)
+    return BetFamily(names, shares, gains)
 
 
-def _powers(draws: Draws, odds: Array) -> Bets:
+def _powers(draws: Draws, odds: Array) -> BetFamily:
     """Odds in proportion to p^β over the arms with odds."""
 
     def gains(rows: slice) -> Array:
@@ -57,7 +57,7 @@ def _powers(draws: Draws, odds: Array) -> Bets:
     return equal_bets([f"arms were drawn from {name}" for name in _POWERS], gains)
 
 
-def _cuts(draws: Draws, odds: Array) -> Bets:
+def _cuts(draws: Draws, odds: Array) -> BetFamily:
     """Odds less the least that any arm has had so far (uniform exploration), and without those below a number."""
     names = [f"arms with odds below {cut:g} were not served" for cut in _CUTS]
     able = odds > 0 if draws.eligible is None else draws.eligible
@@ -71,7 +71,7 @@ def _cuts(draws: Draws, odds: Array) -> Bets:
     return equal_bets(["uniform exploration were logged but not served", *names], gains)
 
 
-def _left_out(draws: Draws, odds: Array) -> Bets:
+def _left_out(draws: Draws, odds: Array) -> BetFamily:
     """Odds without arm b: 1[a ≠ b] / (1 - p(b))."""
     numbers = np.arange(draws.n_arms)
 
@@ -84,7 +84,7 @@ def _left_out(draws: Draws, odds: Array) -> Bets:
     return equal_bets([f"arm {label} were not served" for label in draws.labels], gains)
 
 
-def _stale(draws: Draws, odds: Array) -> Bets:
+def _stale(draws: Draws, odds: Array) -> BetFamily:
     """The odds of some rows before, and the mean of the odds before this block of rows."""
     sums = np.cumsum(np.add.reduceat(odds, np.arange(0, len(odds), _BLOCK)), axis=0)
     past = np.vstack([np.zeros((1, draws.n_arms)), sums[:-1]])
@@ -99,7 +99,7 @@ def _stale(draws: Draws, odds: Array) -> Bets:
     return equal_bets([*names, "odds did not depend on the row"], gains)
 
 
-def _shifted(draws: Draws, odds: Array) -> Bets:
+def _shifted(draws: Draws, odds: Array) -> BetFamily:
     """The odds of the arm before, of the next arm, and of the arms in reverse order."""
 
     def gains(rows: slice) -> Array:
@@ -111,7 +111,7 @@ def _shifted(draws: Draws, odds: Array) -> Bets:
     return equal_bets([f"the logged numbers of arms were {end}" for end in ends], gains)
 
 
-def _reused(draws: Draws, odds: Array) -> Bets:
+def _reused(draws: Draws, odds: Array) -> BetFamily:
     """The random number of a row before, which lay in its arm's part of [0, 1): how much of that is this arm's."""
     high = drawn(np.cumsum(odds, axis=1), draws.arm)
     low, lags = high - draws.propensity, (1, 2, 3, 4)

@@ -11,7 +11,7 @@ from typing import Any
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.spelling import hint
-from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
+from oddsmith.storage.base import EventKind, Evidence, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced, check_format
 from oddsmith.storage.postgres.link import PATIENCE, PLACES, Link
 from oddsmith.storage.rows import read_decision, read_evidence
@@ -92,7 +92,7 @@ class PostgresReader(Introduced):
         query = "select position, body, numbers from decisions where experiment = $1 and position = any($2)"
         return [read_evidence(*row) for row in self._rows(query, positions)]
 
-    def tally(self) -> dict[Kind, int]:
+    def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind."""
         return dict(self._read("select kind, count(*) from events where experiment = $1 group by kind", patience=60))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.postgres.link import PLACES
-from oddsmith.storage.rows import EARLY, Row, repeated, unrewarded
+from oddsmith.storage.rows import EARLY, EventRow, repeated, unrewarded
 
 __all__ = ["GROUP", "write"]
 
@@ -51,7 +51,7 @@ cross join lateral (
 _REWARDED = "select distinct id from events where experiment = $1 and id = any($2) and kind in ('reward', 'default')"
 
 
-async def write(connection: Any, experiment: int, rows: Sequence[Row]) -> list[Receipt]:
+async def write(connection: Any, experiment: int, rows: Sequence[EventRow]) -> list[Receipt]:
     """Write the rows that are not there yet; returns the receipts of all."""
     receipts: dict[int, Receipt] = {i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)}
     given = [i for i in range(len(rows)) if i not in receipts]
@@ -72,7 +72,7 @@ async def write(connection: Any, experiment: int, rows: Sequence[Row]) -> list[R
     return [receipts[i] for i in range(len(rows))]
 
 
-def _decided_before(rows: Sequence[Row]) -> set[int]:
+def _decided_before(rows: Sequence[EventRow]) -> set[int]:
     """Which rows come after their decision in the same group: one statement does not see what it writes."""
     decided: set[str] = set()
     found = set()
@@ -84,7 +84,7 @@ def _decided_before(rows: Sequence[Row]) -> set[int]:
     return found
 
 
-async def _idle(connection: Any, experiment: int, rows: Sequence[Row]) -> list[int]:
+async def _idle(connection: Any, experiment: int, rows: Sequence[EventRow]) -> list[int]:
     """Which rows correct a decision that has no reward, neither in the store nor before them in the group."""
     asked = {row.line.id for row in rows if row.line.kind == "correction"}
     if not asked:

@@ -17,14 +17,14 @@ from oddsmith.storage.meta import check_rule, meta_of
 from oddsmith.storage.postgres.link import PATIENCE, Link, belong, check_server, passing, said, trouble
 from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
-from oddsmith.storage.rows import Row, row_of
+from oddsmith.storage.rows import EventRow, row_of
 
 __all__ = ["PostgresStore"]
 
 _ATTEMPTS = 5  # at a group that a deadlock with another program broke up
 _PAUSES = (0.05, 1.0)  # seconds from one vain attempt to connect to the next: the first, the longest
 
-_Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
+_Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
 class PostgresStore(PostgresReader):
@@ -167,7 +167,7 @@ class PostgresStore(PostgresReader):
             if future.running() or future.set_running_or_notify_cancel():
                 future.set_exception(failure)
 
-    async def _write(self, rows: list[Row]) -> list[Receipt]:
+    async def _write(self, rows: list[EventRow]) -> list[Receipt]:
         async with asyncio.timeout(PATIENCE):
             for attempt in range(_ATTEMPTS):
                 connection = await self._connected()

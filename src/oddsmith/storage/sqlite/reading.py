@@ -9,7 +9,7 @@ from typing import Any
 
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed
-from oddsmith.storage.base import Evidence, Kind, Line, Snapshot, Window
+from oddsmith.storage.base import EventKind, Evidence, Line, Snapshot, Window
 from oddsmith.storage.meta import Introduced
 from oddsmith.storage.rows import read_decision, read_evidence
 from oddsmith.storage.sqlite.files import connect, meta
@@ -73,7 +73,7 @@ class SQLiteReader(Introduced):
         query = "select position, body, numbers from decisions where position in (select value from json_each(?))"
         return [read_evidence(*row) for row in self._rows(query, positions)]
 
-    def tally(self) -> dict[Kind, int]:
+    def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind."""
         return dict(self._read("select kind, count(*) from events group by kind"))
 

@@ -15,7 +15,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
-from oddsmith.storage.rows import EARLY, Row, repeated, row_of, unrewarded
+from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock, belong, connect
 from oddsmith.storage.sqlite.reading import SQLiteReader
 
@@ -28,7 +28,7 @@ _INSERT = (
     "on conflict (id, kind, key) do nothing returning position"
 )
 
-_Entry: TypeAlias = "tuple[list[Row], Future[tuple[Receipt, ...]]]"
+_Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
 class _Begun(NamedTuple):
@@ -144,7 +144,7 @@ class SQLiteStore(SQLiteReader):
             with self._entry:
                 self._outstanding -= len(waiting) - (not going)
 
-    def _begin(self, rows: list[Row], future: "Future[tuple[Receipt, ...]]") -> None:
+    def _begin(self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]") -> None:
         """Insert in the caller's thread, which holds the right to write; the writer's thread commits."""
         future.set_running_or_notify_cancel()
         try:
@@ -221,7 +221,7 @@ class SQLiteStore(SQLiteReader):
         return changed
 
 
-def _insert(connection: sqlite3.Connection, row: Row) -> Receipt:
+def _insert(connection: sqlite3.Connection, row: EventRow) -> Receipt:
     """Write a row if it is not there yet, inside a transaction."""
     line = row.line
     if line.kind == "correction" and not _rewarded(connection, line.id):
