@@ -209,7 +209,9 @@ def test_a_verdict_is_json_and_says_what_it_found() -> None:
     verdict = VerifyReport("news", 12, 2, (level,))
     assert not verdict.holds
     assert str(verdict.misses[0]) == "odds, position 12 'd7': recorded 0.5; 0.25 follows"
-    assert verdict.record()["levels"]["odds"]["misses"][0]["recorded"] == "0.5"
+    levels = verdict.record()["levels"]
+    assert isinstance(levels, dict)
+    assert levels["odds"]["misses"][0]["recorded"] == "0.5"
 
 
 def test_a_roster_change_needs_a_share(tmp_path: Path) -> None:

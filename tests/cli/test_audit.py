@@ -45,7 +45,7 @@ def test_verify(news: Path, capsys: Any) -> None:
     assert found["levels"]["experts"] == {"checked": 150, "followed": 150, "untested": {}, "misses": [], "worst": 0.0}
     assert main(["verify", "news.sqlite"]) == 0
     printed = capsys.readouterr().out
-    assert "Everything that was checked follows." in printed
+    assert "Every checked decision was reproduced." in printed
     assert "not checked: an incumbent acted" in printed
     assert "--models FILE" in printed
 

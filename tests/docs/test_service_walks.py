@@ -37,7 +37,7 @@ def test_the_walk_in_python() -> None:
     assert weights[0] == 0.25
     assert min(weights[1:]) > 0.9
     assert len(weights) == 3
-    assert "Everything that was checked follows." in said
+    assert "Every checked decision was reproduced." in said
     assert re.search(r"^uniform +ips +0\.\d+", said, re.MULTILINE)
 
 
@@ -47,7 +47,7 @@ def test_the_walk_with_curl() -> None:
     first, second = (int(clicks) for clicks in re.findall(r"day \d: +(\d+) of 80", said))
     assert second > first
     assert '"new":false' in said
-    assert "Everything that was checked follows." in said
+    assert "Every checked decision was reproduced." in said
     assert re.search(r"^uniform +ips +0\.\d+", said, re.MULTILINE)
 
 

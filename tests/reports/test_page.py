@@ -24,7 +24,7 @@ def test_text_is_escaped() -> None:
 def test_figures_are_inside() -> None:
     before = pyplot().get_fignums()
     figure, (panel,) = panels(1)
-    band(panel, np.arange(1, 20), np.arange(19.0), np.ones(19), 0, "a line")
+    band(panel, np.arange(1.0, 20), np.arange(19.0), np.ones(19), 0, "a line")
     panel.set(xscale="log")
     drawn = svg(figure)
     page = render("t", "", [Section("s", figures=(Figure(drawn, "what to see"),))])

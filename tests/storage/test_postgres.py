@@ -17,11 +17,11 @@ from storage.server import Server
 
 @contextmanager
 def another(server: Server, database: str = "postgres") -> Iterator[Any]:
-    """Somebody else's connection: a function that runs a statement on it."""
-    link = Link(server.url(database), "somebody")
+    """A function that runs a statement on a connection of another program."""
+    link = Link(server.url(database), "another")
     connection = link.run(link.connect())
     yield lambda statement, *values: link.run(connection.fetch(statement, *values))
-    link.run(connection.close())
+    link.run(connection.close(timeout=2.0))
     link.close()
 
 
@@ -117,6 +117,7 @@ def test_more_than_a_statement_holds(store: PostgresStore) -> None:
 def test_commits_are_synchronous_whatever_the_server_prefers(server: Server, experiment: str) -> None:
     server.sql("create database hasty", "alter database hasty set synchronous_commit = off")
     with PostgresStore(server.url("hasty"), policy(), experiment=experiment) as store:
+        assert store._connection is not None
         assert store._link.run(store._connection.fetchval("show synchronous_commit")) == "on"
 
 

@@ -56,6 +56,7 @@ def stalled(url: str, experiment: str, name: str) -> Iterator[None]:
     rows = [row_of(event, "first") for event in (made(name), Reward(name, 1.0, 0.0))]
     with PostgresStore(url, policy(), experiment=experiment) as store:
         run, connection = store._link.run, store._connection
+        assert connection is not None
         run(connection.execute("begin"))
         run(write(connection, store._number, rows))
         yield

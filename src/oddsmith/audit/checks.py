@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Bools
 from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
 from oddsmith.experts.answered import RecordedAdvice as Asked
@@ -54,7 +54,7 @@ def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tol
             return Differs(f"advice {_some(advice)}", "advice of the experts that voted, and of no other")
     if recorded is None:
         if advice is not None and np.isnan(advice).any():
-            return Differs("no log weights", "log weights, for somebody slept")
+            return Differs("no log weights", "log weights, for an expert slept")
     elif (by := _apart(recorded, log_weights)) > tolerance:
         return Differs(f"log weights {_some(recorded)}", _some(log_weights), by)
     return None
@@ -85,7 +85,7 @@ class Said(NamedTuple):
     names: Sequence[str]
     predictions: Array
     ballots: Array | None
-    matters: Any
+    matters: Bools | np.bool_
 
 
 def check_advice(decision: Decision, votes: Array | None, said: Said) -> CheckResult:
@@ -111,11 +111,11 @@ def check_advice(decision: Decision, votes: Array | None, said: Said) -> CheckRe
     return None
 
 
-def _tied(predictions: Array, votes: Array) -> Any:
+def _tied(predictions: Array, votes: Array) -> Bools:
     """Whether an expert's whole vote went to an arm that is as good as its best one."""
     top = np.fmax.reduce(predictions, axis=1)
     chosen = predictions[np.arange(len(votes)), votes.argmax(axis=1)]
-    return (votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE)
+    return np.asarray((votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE))
 
 
 def _apart(recorded: Array, follows: Array) -> float:
@@ -138,5 +138,5 @@ def _some(values: Array) -> str:
     return "[" + ", ".join(_number(value) for value in values[:8]) + more + "]"
 
 
-def _number(value: Any) -> str:
+def _number(value: float) -> str:
     return repr(float(value))

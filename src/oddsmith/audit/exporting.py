@@ -1,4 +1,4 @@
-"""export: a store as a log, batch by batch, for whoever evaluates, replays or fits."""
+"""export: a store as a log, batch by batch, to evaluate, replay or fit."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.audit.verifying import judge_of
 from oddsmith.audit.walking import Visit, start_of, walk
-from oddsmith.decision import Decision
+from oddsmith.decision import Context, Decision
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.logs.reading import write_log
 from oddsmith.logs.table import Log
@@ -38,7 +38,7 @@ class Exported(NamedTuple):
     unshown: int = 0
     without: int = 0
 
-    def __add__(self, other: Any) -> "Exported":
+    def __add__(self, other: "Exported") -> "Exported":  # type: ignore[override]
         return Exported(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
@@ -102,7 +102,7 @@ def _log_of(
     )
     if not kept:
         return None, counted
-    columns: Any = _columns(decisions, [_spread(visit, None if names is None else len(names)) for visit in kept])
+    columns = _columns(decisions, [_spread(visit, None if names is None else len(names)) for visit in kept])
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
@@ -136,7 +136,7 @@ def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None,
 
 
 def _spread(visit: Visit, width: int | None) -> tuple[Array | None, Array | None, Array | None]:
-    """Advice, bonus and log weights over the roster at the end; log weights are NaN where nobody slept."""
+    """Advice, bonus and log weights over the roster at the end; log weights are NaN where no expert slept."""
     decision = _decision(visit)
     advice, bonus, log_weights = decision.advice, decision.bonus, decision.log_weights
     if advice is None:
@@ -168,7 +168,7 @@ def _decision(visit: Visit) -> Decision:
     return visit.decision
 
 
-def _plain(context: Any) -> Any:
+def _plain(context: Context) -> Context:
     """A context as JSON has it, so that all batches are alike; None for one that was erased."""
     if isinstance(context, Erased):
         return None

@@ -17,7 +17,7 @@ __all__ = ["Panel"]
 
 
 class Panel:
-    """Asks with all the time there is: nobody is late; an expert that raises sleeps."""
+    """Asks without a limit of time; an expert that raises sleeps."""
 
     def __init__(self) -> None:
         self._policy: Policy | None = None
@@ -65,7 +65,7 @@ class Panel:
 
 
 def _unasked(visit: Visit) -> Untested | None:
-    """Why nobody can be asked."""
+    """Why the experts cannot be asked."""
     if visit.folded is None or visit.decision is None:
         return Untested(visit.why or "the state it was made with is not known")
     context = visit.decision.context

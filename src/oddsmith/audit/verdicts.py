@@ -1,9 +1,9 @@
 """What a proof says: for each level what followed, what did not, and what could not be checked."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 __all__ = ["CheckResult", "Differs", "Level", "Miss", "Untested", "VerifyReport"]
 
@@ -101,22 +101,10 @@ class VerifyReport(NamedTuple):
         """Whether all that does not follow differs by rounding alone, as from another build of the arithmetic."""
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The verdict as JSON."""
-        levels = {}
-        for level in self.levels:
-            said: dict[str, Any] = {"checked": level.checked, "followed": level.followed}
-            said |= {
-                "untested": dict(level.untested),
-                "misses": [miss._asdict() for miss in level.misses],
-                "worst": level.worst,
-            }
-            levels[level.name] = said
-        counts = {"events": self.events, "decisions": self.decisions}
-        return {
-            "experiment": self.experiment,
-            "holds": self.holds,
-            "rounding": self.rounding,
-            **counts,
-            "levels": levels,
+        facts = {name: getattr(self, name) for name in ("experiment", "holds", "rounding", "events", "decisions")}
+        levels = {
+            level.name: asdict(level) | {"misses": [miss._asdict() for miss in level.misses]} for level in self.levels
         }
+        return {**facts, "levels": levels}

@@ -166,7 +166,7 @@ class Ahead:
         for chunk in _chunks(np.array(positions, dtype=np.int64)):
             try:
                 self._decisions |= zip(chunk, self._reading.decisions(chunk), strict=True)
-            except UNREADABLE:  # one of them is damaged: whoever needs it will be told
+            except UNREADABLE:  # one of them is damaged: reading it alone will say so
                 continue
 
     def _forget(self) -> None:
@@ -200,5 +200,5 @@ def _chunks(positions: Ints) -> Iterator[list[int]]:
 
 
 def _copied(folded: Folded) -> Folded:
-    """A fold whose state nobody writes into."""
+    """A fold whose state is never written into."""
     return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded

@@ -3,16 +3,20 @@
 import argparse
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
 from oddsmith.files import read_policy
 from oddsmith.spelling import counted
 
+if TYPE_CHECKING:
+    from oddsmith.audit import Finding, VerifyReport
+
 __all__ = ["add_commands"]
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the three commands to a parser."""
     proof = commands.add_parser("verify", help="whether every decision of a store follows from what it says")
     _store(proof)
@@ -45,17 +49,15 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.audit.verifying import verify
     from oddsmith.storage.opening import open_reader
 
-    settings: dict[str, Any] = {"tolerance": asked.tolerance}
-    if asked.models is not None:
-        file = read_policy(asked.models)
-        settings |= {"policy": file.policy, "bench": getattr(file, "bench", {})}
+    file = None if asked.models is None else read_policy(asked.models)
+    models = (None, None) if file is None else (file.policy, file.bench)
     with closing(open_reader(asked.store, asked.experiment)) as reading:
-        verdict = verify(reading, **settings)
+        verdict = verify(reading, policy=models[0], bench=models[1], tolerance=asked.tolerance)
     text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
     return text if verdict.holds else Refused(text)
 
 
-def _told(verdict: Any, *, models: bool) -> str:
+def _told(verdict: "VerifyReport", *, models: bool) -> str:
     from oddsmith.reports.page import Table
 
     rows = tuple(
@@ -63,8 +65,7 @@ def _told(verdict: Any, *, models: bool) -> str:
         for level in verdict.levels
     )
     about = f"{verdict.experiment or 'store'}: {verdict.events:,} events, {verdict.decisions:,} decisions"
-    follows = "Everything that was checked follows." if verdict.holds else "Not everything that was checked follows."
-    parts = [f"{follows} {about}."]
+    parts = [f"{'Every' if verdict.holds else 'Not every'} checked decision was reproduced. {about}."]
     parts.append(str(Table(("level", "checked", "followed", "not checked"), rows)))
     reasons = [
         f"{level.name}, {n:,} not checked: {why}" for level in verdict.levels for why, n in level.untested.items()
@@ -114,7 +115,7 @@ def _doctor(asked: argparse.Namespace) -> str | Refused:
     return Refused(text) if any(finding.level == "problem" for finding in findings) else text
 
 
-def _diagnosis(findings: Any) -> str:
+def _diagnosis(findings: "list[Finding]") -> str:
     """What a manager could read aloud: what is wrong where, the worst first."""
     stores = list(dict.fromkeys(finding.place for finding in findings))
     wrong = {level: [f for f in findings if f.level == level] for level in ("problem", "notice")}

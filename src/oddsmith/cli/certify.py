@@ -1,9 +1,10 @@
 """`oddsmith certify`: whether a loss satisfies the conditions of the theory, a line for each."""
 
 import argparse
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oddsmith import theory
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, loss_named
 from oddsmith.losses import LOSSES
 from oddsmith.theory.conditions import Certificate
@@ -25,7 +26,7 @@ class _Verdict(NamedTuple):
     because: str
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser("certify", help="whether a loss satisfies the conditions, and with which constants")
     parser.add_argument("loss", help="square, log, or module:function of prediction and reward")
@@ -98,8 +99,8 @@ def _constants(found: Certificate, critical: float) -> list[str]:
     return ["", f"best eta      {best.eta:.6g}, c = {best.c:.6g}", f"critical eta  {critical:.6g}", "", note]
 
 
-def _record(found: Certificate, conditions: dict[str, _Verdict], critical: float) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _record(found: Certificate, conditions: dict[str, _Verdict], critical: float) -> dict[str, object]:
+    record: dict[str, object] = {
         "holds": all(one.holds for one in conditions.values()),
         "savage": found.savage,
         "low": found.low,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from oddsmith import theory
 from oddsmith.losses import LOSSES, Loss
@@ -46,8 +46,8 @@ def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float =
     function = _function(loss)
 
     def policy(found: Bound, world: "OrdinaryWorld") -> Policy:
-        gamma: Any = found.gamma or 0.0
-        gamma = PowerSchedule(gamma, power) if power and gamma else float(gamma)
+        share = float(found.gamma or 0.0)
+        gamma = PowerSchedule(share, power) if power and share else share
         return GeneralizedThompsonSampling(
             world.experts, function, eta=float(found.eta or 0.0), gamma=gamma, prior=world.priors
         )
@@ -84,12 +84,12 @@ def rivals(loss: AnyLoss) -> list[Algorithm]:
     ]
 
 
-def play(rows: Sequence[Algorithm], world: "OrdinaryWorld | None", problem: Mapping[str, Any]) -> list[AlgorithmCost]:
+def play(rows: Sequence[Algorithm], world: "OrdinaryWorld | None", problem: Mapping[str, float]) -> list[AlgorithmCost]:
     """Each row's bound for the problem, and where there is a world, what its policy for that world costs in it."""
     played = [AlgorithmCost(row.name, row.bound(**problem)) for row in rows]
     if world is None:
         return played
-    size: Any = {"n_arms": world.n_arms, "steps": world.steps, "prior": world.prior}
+    size = {"n_arms": world.n_arms, "steps": world.steps, "prior": world.prior}
     here = [row.bound(**size) for row in rows]
     costs = [world.cost(row.policy(bound, world)) for row, bound in zip(rows, here, strict=True)]
     return [old._replace(here=b, cost=c) for old, b, c in zip(played, here, costs, strict=True)]
@@ -114,7 +114,7 @@ def table(played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld |
     return "\n".join([*lines, "Rows of SquareCB and Feel-Good have their sharpness and optimism in the last column."])
 
 
-def recorded(played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None") -> dict[str, Any] | None:
+def recorded(played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None") -> dict[str, object] | None:
     """The simulation for programs."""
     if world is None:
         return None

@@ -2,18 +2,24 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from oddsmith import saving
 from oddsmith.arrays import Array
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.experts.schema import Schema
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.logs.table import Log
 from oddsmith.spelling import hint
+
+if TYPE_CHECKING:
+    from oddsmith.evaluation.assessment import Answer, Assessment
+    from oddsmith.evaluation.reward_models import Regressor
 
 __all__ = ["add_commands"]
 
@@ -22,7 +28,7 @@ _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value tha
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
@@ -58,9 +64,8 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
         raise InvalidInput(f"out must be a folder; got {str(asked.out)!r}, which is a file")
     checked_seed(asked.seed)
     question = _read(asked)
-    settings: Any = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed")}
-    predictions = _predictions(asked, question)
-    found = assess(question.log, question.targets, predictions=predictions, overrule=asked.overrule, **settings)
+    settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}
+    found = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
     if asked.out is not None:
         name = Path(asked.log).name
         report.write_report(found, asked.out / "index.html", f"Evaluation of {name}", question.notes)
@@ -68,13 +73,13 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     return text if found.answered else Refused(text)
 
 
-def _told(found: Any, asked: argparse.Namespace, notes: list[str]) -> str:
+def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
     from oddsmith.evaluation.verdict import verdict
 
-    said = verdict(found)
-    parts = ["\n".join([*said.sentences, *notes]), said.picture]
+    answer = verdict(found)
+    parts = ["\n".join([*answer.sentences, *notes]), answer.picture]
     parts += [str(report.differences_table(found))] if found.differences else []
     parts += [str(report.answers_table(found)), str(report.diagnostics_table(found))]
     parts += ["\n".join(report.summary(found)), "\n".join(report.refusals(found))]
@@ -87,7 +92,7 @@ class _Question(NamedTuple):
 
     log: Log
     targets: dict[str, Array]
-    schema: Any
+    schema: Schema | None
     notes: list[str]
 
 
@@ -170,37 +175,39 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     return cross_fit(question.log, model, seed=asked.seed, per_arm=per_arm, schema=question.schema)
 
 
-def _linear() -> Any:
+def _linear() -> "Regressor":
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), Ridge(1.0))
+    model: Regressor = make_pipeline(StandardScaler(), Ridge(1.0))
+    return model
 
 
-def _trees() -> Any:
+def _trees() -> "Regressor":
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    return HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    model: Regressor = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    return model
 
 
-def _record(found: Any, notes: list[str]) -> dict[str, Any]:
+def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
     """An assessment as JSON."""
     from oddsmith.evaluation.verdict import verdict
 
-    said = verdict(found)
+    sentences = verdict(found)
 
-    def answer(one: Any) -> dict[str, Any]:
+    def answer(one: "Answer") -> dict[str, object]:
         if isinstance(one, str):
             return {"refused": ["log"], "why": one}
         return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
 
-    def answers(by: Any) -> dict[str, Any]:
+    def answers(by: "dict[str, dict[str, Answer]]") -> dict[str, object]:
         return {name: {inner: answer(one) for inner, one in ones.items()} for name, ones in by.items()}
 
     return {
-        "verdict": list(said.sentences),
-        "estimator": said.estimator,
+        "verdict": list(sentences.sentences),
+        "estimator": sentences.estimator,
         "notes": notes,
         "rows": len(found.log),
         "kind": found.log.kind,

@@ -2,9 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from oddsmith import disk, saving
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import PolicyFile, read_policy
@@ -15,7 +15,7 @@ __all__ = ["add_commands"]
 _LEADERS = 10
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     fit = commands.add_parser("fit", help="learn from logs of any size, on one machine or many")
     fit.add_argument("logs", nargs="+", metavar="LOG", help="the logs, in the order of time")
@@ -33,12 +33,12 @@ def _fit(asked: argparse.Namespace) -> str:
     from oddsmith.logs.fitting import fit_log
 
     file = read_policy(asked.policy)
-    meta: dict[str, Any] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
+    meta: dict[str, object] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
-    settings: Any = {"engine": asked.engine, "workers": asked.workers, "reader": reader(asked, file.arms)}
+    how, many = asked.engine, asked.workers
     with asking(str(asked.policy)):
-        fitted = fit_log(file.policy, asked.logs, **settings)
+        fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reader(asked, file.arms))
     if not fitted.learnt:
         raise InvalidInput(
             f"log must have rewards to learn from; got none in {fitted.waiting} rows: nothing was written"
@@ -47,7 +47,7 @@ def _fit(asked: argparse.Namespace) -> str:
     disk.write(asked.out, saving.pack(file.policy, fitted.state, meta))
     posterior = _posterior(asked.out, file)
     if asked.json:
-        record: dict[str, Any] = {
+        record: dict[str, object] = {
             "verdict": _verdict(posterior, fitted.learnt),
             "learnt": fitted.learnt,
             "waiting": fitted.waiting,
@@ -75,7 +75,7 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
 
 
 def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
-    """Whom the policy trusts now, in one sentence."""
+    """The expert with the most weight, in one sentence."""
     rewards = counted(learnt, "reward")
     if posterior is None:
         return f"The policy has learnt from {rewards}."

@@ -1,11 +1,11 @@
-"""`oddsmith keys create | list | revoke`: who may call the service."""
+"""`oddsmith keys create | list | revoke`: the keys of the service."""
 
 import argparse
 import os
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
 from oddsmith.errors import MissingExtra
 
@@ -14,7 +14,7 @@ __all__ = ["add_commands"]
 _SCOPES = ("decide", "reward", "read", "admin")
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
     keys = commands.add_parser("keys", help="create, list and revoke the keys of the service")
     actions = keys.add_subparsers(title="actions", required=True, metavar="ACTION")
@@ -40,7 +40,7 @@ def _create(asked: argparse.Namespace) -> str:
 def _list(asked: argparse.Namespace) -> str:
     from oddsmith.reports.page import Table
 
-    rows: list[dict[str, Any]] = [
+    rows = [
         {
             "name": key.name,
             "scopes": list(key.scopes),

@@ -2,14 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused
 
 __all__ = ["add_commands"]
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the two commands to a parser."""
     again = commands.add_parser("reproduce", help="run the paper's claims as experiments and write a report")
     again.add_argument("names", nargs="*", metavar="NAME", help="experiments to run (default: all)")

@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     try:
         parsed = parser.parse_args(arguments)
-        said = parsed.run(parsed)
-        text, code = (said.text, 3) if isinstance(said, Refused) else (said, 0)
+        answer = parsed.run(parsed)
+        text, code = (answer.text, 3) if isinstance(answer, Refused) else (answer, 0)
         print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)

@@ -4,12 +4,15 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias
 
 from oddsmith.errors import InvalidInput
 from oddsmith.spelling import hint
 
-__all__ = ["Parser"]
+__all__ = ["Commands", "Parser"]
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+"""Where a module adds its commands."""
 
 _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<choices>.*)\)", re.DOTALL)
 
@@ -19,7 +22,9 @@ class Parser(argparse.ArgumentParser):
 
     _given: Sequence[str] = ()
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does; the words are remembered for complaints."""
         self._given = sys.argv[1:] if args is None else list(args)
         return super().parse_known_args(args, namespace)
@@ -35,7 +40,8 @@ class Parser(argparse.ArgumentParser):
 
     def _misspelt(self) -> str:
         """What the first option that is none, nor the beginning of one, was meant to be."""
-        words, parser = list(self._given), self
+        words = list(self._given)
+        parser: argparse.ArgumentParser = self
         while (found := _commands(parser)) and (command := next((w for w in words if w in found), None)):
             parser, words = found[command], words[words.index(command) + 1 :]
         options = [option for action in parser._actions for option in action.option_strings]
@@ -44,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         return f"; {wrong} is no option{hint(wrong, options)}" if wrong is not None else ""
 
 
-def _commands(parser: argparse.ArgumentParser) -> dict[str, Any]:
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """The commands below a parser, by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -4,16 +4,20 @@ import argparse
 from math import hypot
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oddsmith.arrays import whole
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import read_policy
 from oddsmith.logs.table import Log
 from oddsmith.reports.answer import Span, chart, compared
+
+if TYPE_CHECKING:
+    from oddsmith.evaluation.replay import Replayed
 
 __all__ = ["add_commands"]
 
@@ -21,7 +25,7 @@ _LEAST = 100  # accepted rows for a comparison: as many as evaluate asks for
 _LEVEL = 0.95
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     again = commands.add_parser("replay", help="what a policy would have lived through, learning, by rejection")
     again.add_argument("log", metavar="LOG", help="the log, with the odds of all arms")
@@ -66,7 +70,7 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     return Refused(text) if accepted < _LEAST or not lived.error > 0 else text
 
 
-def _verdict(name: str, lived: Any, log: Log) -> tuple[str, str]:
+def _verdict(name: str, lived: "Replayed", log: Log) -> tuple[str, str]:
     """What the policy earns more than the logger in its first steps, as a sentence and a picture, if it can be said.
 
     The two means share rows, which makes their difference vary less than that of independent ones: the interval, made

@@ -6,14 +6,14 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
+from oddsmith.cli.parser import Commands
 from oddsmith.errors import InvalidInput, MissingExtra
 
 __all__ = ["add_commands"]
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     serve = commands.add_parser("serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL")
     serve.add_argument("policies", nargs="+", type=Path, metavar="POLICY", help="policy files, an experiment each")

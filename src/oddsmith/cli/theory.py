@@ -3,11 +3,12 @@
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oddsmith import theory
 from oddsmith.arrays import whole
 from oddsmith.cli.costs import DEFAULT_GAMMA, AlgorithmCost, gts, play, recorded, rewards, rivals, table, usual, why
+from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.errors import InvalidInput
 from oddsmith.theory import Bound
@@ -21,7 +22,7 @@ __all__ = ["add_commands"]
 _ARMS, _STEPS, _EXPERTS = 5, 10_000, 10  # for people who do not know theirs; the answer says so
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the two commands to a parser."""
     bound = commands.add_parser("bound", help="how many rewards learning costs: at most, and in a simulation")
     _problem(bound, steps=f"number of decisions, the horizon (default {_STEPS:,})", several=True)
@@ -37,8 +38,8 @@ def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> N
     parser.add_argument("--loss", help="log (default), square, or module:function")
     parser.add_argument("--arms", type=int, help=f"number of arms (default {_ARMS})")
     parser.add_argument("--steps", type=float, help=steps)
-    many: Any = {"nargs": "+"} if several else {}
-    parser.add_argument("--prior", type=float, help="prior probability of the true expert", **many)
+    many = "+" if several else None
+    parser.add_argument("--prior", type=float, nargs=many, help="prior probability of the true expert")
     parser.add_argument("--experts", type=int, help=f"number of experts, if all are as likely (default {_EXPERTS})")
     parser.add_argument("--constants", choices=("tight", "paper"), default="tight", help="the paper's, or tight ones")
     parser.add_argument("--low", type=float, default=0.0, help="smallest prediction, for an own loss (default 0)")
@@ -90,8 +91,8 @@ def _world(asked: argparse.Namespace, prior: float) -> "OrdinaryWorld | None":
 def _bound(asked: argparse.Namespace) -> str:
     assumed = _assume(asked, steps=True)
     loss, prior = _own(asked), asked.prior[0]
-    problem: Any = {"n_arms": asked.arms, "steps": asked.steps}
-    settings: Any = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
+    problem = {"n_arms": asked.arms, "steps": asked.steps}
+    settings = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
     found = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
     if asked.plot is not None:
         from oddsmith.reports import plot_bounds
@@ -114,10 +115,10 @@ def _bound(asked: argparse.Namespace) -> str:
 def _answer(rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
     """What a manager could read aloud."""
     bound, gamma = rows[0].bound.bound, f"gamma {rows[0].bound.gamma:.3g}"
-    said = f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} rewards (GTS, {gamma})"
+    sentence = f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} rewards (GTS, {gamma})"
     if bound >= steps:
-        said = f"For the worst case nothing is promised over {steps:,.0f} decisions (GTS, {gamma})"
-    return said + _beside("it", rows, steps, world) + "."
+        sentence = f"For the worst case nothing is promised over {steps:,.0f} decisions (GTS, {gamma})"
+    return sentence + _beside("it", rows, steps, world) + "."
 
 
 def _beside(what: str, rows: list[AlgorithmCost], steps: float | None, world: "OrdinaryWorld | None") -> str:
@@ -127,15 +128,15 @@ def _beside(what: str, rows: list[AlgorithmCost], steps: float | None, world: "O
         return ""
     place = "in an ordinary world" + ("" if world.steps == steps else f", simulated for {world.steps:,} decisions,")
     unit = "" if what == "it" else " rewards"  # which are named before
-    said = f"; {place} {what} cost {rewards(costs[rows[0].name])}{unit}"
+    cost = f"; {place} {what} cost {rewards(costs[rows[0].name])}{unit}"
     default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
-    return said if default is None else f"{said}, and {rewards(default)} with gamma {DEFAULT_GAMMA:g}"
+    return cost if default is None else f"{cost}, and {rewards(default)} with gamma {DEFAULT_GAMMA:g}"
 
 
 def _tune(asked: argparse.Namespace) -> str:
     assumed = _assume(asked, steps=False)
     loss = _own(asked)
-    settings: Any = {"constants": asked.constants, "beta": asked.beta}
+    settings = {"constants": asked.constants, "beta": asked.beta}
     tuning = theory.tune(loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior, **settings)
     endless = tuning.power > 0
     name = "GTS, falling gamma" if endless else "GTS, this gamma"
@@ -149,11 +150,11 @@ def _tune(asked: argparse.Namespace) -> str:
         known["bound"] = None if tuning.bound is None else tuning.bound.bound
         return as_json({**known, "simulated": recorded(played, world)})
     gamma = f"min(1, {tuning.gamma:.6g} · step^(-1/3))" if endless else f"{tuning.gamma:.6g}"
-    said = f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
-    parts = [said + _beside("that", played, asked.steps, world) + ".", f"eta    {tuning.eta:.6g}\ngamma  {gamma}"]
+    sentence = f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
+    parts = [sentence + _beside("that", played, asked.steps, world) + ".", f"eta    {tuning.eta:.6g}\ngamma  {gamma}"]
     parts += [table(played, steps, world), *([] if world is None else [why(played, world)])]
     return "\n\n".join([*parts, f"The first row {played[0].bound.applies}.", *([assumed] if assumed else [])])
 
 
-def _record(bound: Bound) -> dict[str, Any]:
+def _record(bound: Bound) -> dict[str, object]:
     return {**bound._asdict(), "terms": dict(bound.terms)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite, isnan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oddsmith.arrays import whole
 from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
@@ -24,14 +24,14 @@ class Refused(NamedTuple):
     text: str
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """Strict JSON: infinities as strings, what is no number as null.
 
     >>> as_json({"bound": float("inf"), "value": float("nan")})
     '{\\n  "bound": "inf",\\n  "value": null\\n}'
     """
 
-    def plain(inner: Any) -> Any:
+    def plain(inner: object) -> object:
         if isinstance(inner, dict):
             return {name: plain(one) for name, one in inner.items()}
         if isinstance(inner, list | tuple):
@@ -59,7 +59,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None) -> LogReader:
     """The reader that these options describe; `arms` are those of a policy file."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, str | Sequence[str]] = {}
     for pair in asked.columns:
         ours, sign, theirs = pair.partition("=")
         if not sign or not ours or not theirs:
@@ -86,7 +86,7 @@ def checked_seed(*choices: int | None) -> int:
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Whatever a user's own experts raise becomes one sentence."""
+    """Turns what a user's own experts raise into one sentence."""
     try:
         yield
     except (OddsmithError, MemoryError):

@@ -3,4 +3,4 @@
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent
 from oddsmith.client.clients import AsyncClient, Client
 
-__all__ = ["AsyncClient", "Client", "ServedDecision", "StoredEvent", "PosteriorWeights"]
+__all__ = ["AsyncClient", "Client", "PosteriorWeights", "ServedDecision", "StoredEvent"]

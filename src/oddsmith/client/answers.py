@@ -1,11 +1,15 @@
 """What the service answers, as values, and its refusals as exceptions."""
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, ServiceError
 
-__all__ = ["ServedDecision", "StoredEvent", "PosteriorWeights", "one_of", "read_batch", "refusal"]
+__all__ = ["PosteriorWeights", "ServedDecision", "StoredEvent", "one_of", "read_batch", "refusal"]
+
+
+T = TypeVar("T")
 
 
 class ServedDecision(NamedTuple):
@@ -50,16 +54,16 @@ class PosteriorWeights(NamedTuple):
     retired: list[str]
 
 
-def one_of(kind: Any, answer: dict[str, Any]) -> Any:
-    """The answer as one of these named tuples; a field that a later service adds is passed over.
+def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
+    """The answer as a named tuple of this kind; a field that a later service adds is passed over.
 
     >>> one_of(StoredEvent, {"id": "a", "position": 3, "new": True, "later": "more"})
     StoredEvent(id='a', position=3, new=True, parked=False)
     """
-    return kind(**{name: answer[name] for name in kind._fields if name in answer})
+    return kind(**{name: answer[name] for name in kind.__annotations__ if name in answer})
 
 
-def read_batch(kind: Any, answer: dict[str, Any]) -> list[Any]:
+def read_batch(kind: Callable[..., T], answer: Mapping[str, Any]) -> list[T | OddsmithError]:
     """The entries in order; one that was refused is an exception, returned and not raised."""
     return [_entry_refused(entry) if "error" in entry else one_of(kind, entry) for entry in answer["results"]]
 
@@ -81,5 +85,5 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     return InvalidInput(sentence) if status in (400, 422) else ServiceError(sentence, status, code)
 
 
-def _entry_refused(entry: dict[str, Any]) -> OddsmithError:
+def _entry_refused(entry: Mapping[str, object]) -> OddsmithError:
     return (Conflict if entry.get("code") == "conflict" else InvalidInput)(str(entry["error"]))

@@ -3,10 +3,10 @@
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
@@ -14,6 +14,8 @@ from oddsmith.client.tries import Patience, Request, Steps, Try, persist
 from oddsmith.errors import InvalidInput, OddsmithError
 
 __all__ = ["Calls", "new_id"]
+
+T = TypeVar("T")
 
 _LOOK = 0.1  # seconds between two looks at whether it is ready
 
@@ -32,7 +34,7 @@ class Calls:
 
     def decide(
         self,
-        context: Any,
+        context: object,
         *,
         id: str | None = None,
         eligible: Sequence[str] | None = None,
@@ -52,7 +54,7 @@ class Calls:
         fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
         return self._post("/v1/decide", fields, ServedDecision)
 
-    def decide_batch(self, decisions: Iterable[Mapping[str, Any]]) -> Steps[list[ServedDecision | OddsmithError]]:
+    def decide_batch(self, decisions: Iterable[Mapping[str, object]]) -> Steps[list[ServedDecision | OddsmithError]]:
         """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
@@ -68,7 +70,7 @@ class Calls:
         """
         return self._post("/v1/reward", {"id": id, "reward": reward, "key": key or None}, StoredEvent)
 
-    def reward_batch(self, rewards: Iterable[Mapping[str, Any]]) -> Steps[list[StoredEvent | OddsmithError]]:
+    def reward_batch(self, rewards: Iterable[Mapping[str, object]]) -> Steps[list[StoredEvent | OddsmithError]]:
         """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
@@ -116,27 +118,27 @@ class Calls:
             if self.patience.clock() + pause > end:
                 return False
 
-    def _post(self, path: str, fields: dict[str, Any], answer: Any) -> Steps[Any]:
+    def _post(self, path: str, fields: Mapping[str, object], answer: Callable[..., T]) -> Steps[T]:
         given = {name: value for name, value in fields.items() if value is not None or name == "context"}
         return self._send(path, given, partial(one_of, answer))
 
-    def _send(self, path: str, fields: dict[str, Any], read: Any) -> Steps[Any]:
-        about = {} if self.experiment is None else {"experiment": self.experiment}
+    def _send(self, path: str, fields: dict[str, object], read: Callable[[Any], T]) -> Steps[T]:
+        about: dict[str, object] = {} if self.experiment is None else {"experiment": self.experiment}
         return persist(Request("POST", path, _written(about | fields)), read, self.patience)
 
-    def _get(self, path: str, read: Any, explain: str | None = None) -> Steps[Any]:
+    def _get(self, path: str, read: Callable[[Any], T], explain: str | None = None) -> Steps[T]:
         query = {"experiment": self.experiment, "explain": explain}
         given = {name: value for name, value in query.items() if value is not None}
         return persist(Request("GET", path, None, given), read, self.patience)
 
 
-def _entry(what: str, entry: Any, *needed: str) -> dict[str, Any]:
+def _entry(what: str, entry: object, *needed: str) -> dict[str, object]:
     if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
         raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
     return {name: value for name, value in entry.items() if value is not None or name == "context"}
 
 
-def _written(fields: dict[str, Any]) -> bytes:
+def _written(fields: Mapping[str, object]) -> bytes:
     """The body in JSON, which has no word for what is not a finite number."""
     try:
         return json.dumps(fields, default=_plain, allow_nan=False, separators=(",", ":")).encode()
@@ -144,7 +146,7 @@ def _written(fields: dict[str, Any]) -> bytes:
         raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays and their numbers as lists and numbers, a row of a data frame as a dict."""
     for name in ("to_dict", "tolist"):
         if hasattr(value, name):

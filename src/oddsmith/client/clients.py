@@ -5,13 +5,16 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import signature
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from oddsmith.arrays import number, whole
 from oddsmith.client.calls import Calls
 from oddsmith.client.tries import Patience, Reply, Steps, Try
 from oddsmith.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from httpx import Response
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -57,7 +60,7 @@ class _Base:
         return {"method": method, "url": path, "content": body, "params": query, "timeout": attempt.timeout}
 
     @staticmethod
-    def _reply(response: Any) -> Reply:
+    def _reply(response: "Response") -> Reply:
         return Reply(response.status_code, response.content, response.headers.get("retry-after"))
 
     def _lost(self, error: Exception) -> Reply:

@@ -1,18 +1,18 @@
 """Replay: a learning policy run over a log by rejection, and the posterior that other experts would have had."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Ints, number
+from oddsmith.arrays import Array, Bools, Ints, number
 from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Decision, Odds, State
+from oddsmith.decision import Context, Decision, Odds, State
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.logs.advice import decisions_for, named_advice
-from oddsmith.logs.rules import typed
+from oddsmith.logs.rules import times
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -102,12 +102,7 @@ class Hindsight(NamedTuple):
         return self.names[int(self.posterior.argmax())]
 
 
-def hindsight(
-    policy: GeneralizedThompsonSampling,
-    log: Log,
-    *,
-    since: Mapping[str, Any] | None = None,
-) -> Hindsight:
+def hindsight(policy: GeneralizedThompsonSampling, log: Log, *, since: Mapping[str, object] | None = None) -> Hindsight:
     """The exact posterior that `policy` would have if its experts had been asked in the log's decisions.
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
@@ -133,7 +128,7 @@ def hindsight(
 
 
 def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) -> Hindsight:
-    """Row by row where somebody is missing, all at once where nobody is."""
+    """The weights after each row; an expert that is missing in a row is charged as a sleeper."""
     start, asleep = policy.init().log_weights, np.isnan(factors)
     path = np.empty((len(factors) + 1, factors.shape[1]))
     path[0] = start
@@ -146,7 +141,7 @@ def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) 
     return Hindsight(tuple(policy.experts.names), weights.posterior(path[-1]), mean, path)
 
 
-def _offered(odds: Odds, log: Log, i: int, context: Any, *, step: int) -> Decision:
+def _offered(odds: Odds, log: Log, i: int, context: Context, *, step: int) -> Decision:
     """The logged arm of a row as a decision of the policy, with the policy's odds and advice."""
     eligible = None if log.eligible is None else log.eligible[i]
     arm = int(log.arm[i])
@@ -179,12 +174,12 @@ def _uniform(log: Log) -> bool:
     """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the others."""
     if log.arms is None and log.eligible is None:
         return False
-    n_arms: Any = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
+    n_arms = np.asarray(log.n_arms) if log.eligible is None else log.eligible.sum(axis=1)
     return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))
 
 
-def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, Any]) -> Any:
-    """Who is in the pool at each row (T, N)."""
+def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, object]) -> Bools:
+    """Which experts are in the pool at each row (T, N)."""
     names = list(policy.experts.names)
     present = np.ones((len(log), len(names)), dtype=np.bool_)
     for name, start in since.items():
@@ -196,7 +191,7 @@ def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, 
         if log.time is None:
             raise InvalidInput(f"since must be numbers of rows where the log has no column time; got {start!r}")
         try:
-            present[:, names.index(name)] = log.time >= typed("time", [start])[0]
+            present[:, names.index(name)] = log.time >= times([start])[0]
         except (TypeError, InvalidInput) as error:
             raise InvalidInput(f"since must be rows or times like 2026-03-01; got {start!r} for {name!r}") from error
     if not present.any(axis=1).all():

@@ -1,8 +1,9 @@
 """The report of an assessment: its verdict, figures of differences, values, weights and overlap, and tables."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
 from oddsmith.logs.kinds import KINDS
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
 __all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
 
@@ -92,7 +97,8 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
     `notes` stand under the verdict.
     """
     said = verdict(found)
-    weighed = {name: terms["ips"].weights for name, terms in found.terms.items() if "ips" in terms}
+    ips = {name: terms["ips"].weights for name, terms in found.terms.items() if "ips" in terms}
+    weighed = {name: weights for name, weights in ips.items() if weights is not None}
     carries = (*([_weights_figure(weighed)] if weighed else []), _overlap_figure(found))
     sections = [
         Section("Values", tables=(answers_table(found),), figures=(_values_figure(found),)),
@@ -165,7 +171,7 @@ def _values_figure(found: Assessment) -> Figure:
     return Figure(svg(figure), caption)
 
 
-def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float]) -> tuple[Any, Any]:
+def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float]) -> "tuple[Drawing, Axes]":
     """A figure and its panel: an interval in each line, coloured by target, as strong as its estimator."""
     targets = list(dict.fromkeys(target for target, _, _ in bars))
     figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(bars))
@@ -174,16 +180,17 @@ def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float])
         if isinstance(one, str) or not given(one):
             panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
             continue
-        style: Any = {"color": COLOURS[i % len(COLOURS)], "alpha": strength(estimator)}
-        panel.plot([one.low, one.high], [y, y], ls="-" if one.unbiased else ":", lw=2, **style)
-        panel.plot(one.value, y, marker=MARKERS[i % len(MARKERS)], ms=6, **style)
+        colour, alpha = COLOURS[i % len(COLOURS)], strength(estimator)
+        line = "-" if one.unbiased else ":"
+        panel.plot([one.low, one.high], [y, y], color=colour, alpha=alpha, ls=line, lw=2)
+        panel.plot(one.value, y, color=colour, alpha=alpha, marker=MARKERS[i % len(MARKERS)], ms=6)
     labels = [f"{plain(target)}  {name}" if len(targets) > 1 else name for target, name, _ in bars]
     panel.set_yticks(range(len(bars)), labels)
     panel.set_ylim(len(bars) - 0.5, -0.5)
     return figure, panel
 
 
-def _weights_figure(weighed: dict[str, Any]) -> Figure:
+def _weights_figure(weighed: dict[str, Array]) -> Figure:
     """How many rows have which weight, on log scales; rows of weight 0 are counted in the legend."""
     figure, (panel,) = panels(1, width=8.5)
     drawn = {name: weights[weights > 0] for name, weights in weighed.items()}
@@ -192,8 +199,8 @@ def _weights_figure(weighed: dict[str, Any]) -> Figure:
     edges = np.geomspace(low, high, 41)
     for i, (name, weights) in enumerate(drawn.items()):
         label = f"{plain(name)}: {1 - len(weights) / len(weighed[name]):.0%} of rows have weight 0"
-        style: Any = {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)], "lw": 1.8}
-        panel.stairs(np.histogram(weights, edges)[0], edges, label=label, **style)
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        panel.stairs(np.histogram(weights, edges)[0], edges, label=label, color=colour, ls=dash, lw=1.8)
     panel.axvline(1, color="0.3", lw=1)
     panel.set(xscale="log", yscale="log", xlim=(low, high), xlabel="weight, target's odds / logged odds", ylabel="rows")
     panel.set_ylim(bottom=0.7)
@@ -215,8 +222,9 @@ def _overlap_figure(found: Assessment) -> Figure:
     y = np.arange(len(kept))
     panel.barh(y, own[kept], height=0.6, color="0.8", label="the logger's odds" if exact else "the logger's draws")
     for i, (name, mean) in enumerate(means.items()):
-        style: Any = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-        panel.plot(mean[kept], y, ls="none", ms=6, label=plain(name), clip_on=False, zorder=3, **style)
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        mark = partial(panel.plot, ls="none", ms=6, color=colour, marker=marker)
+        mark(mean[kept], y, label=plain(name), clip_on=False, zorder=3)
     names = [str(a) for a in kept] if log.arms is None else [plain(log.arms[a]) for a in kept]
     panel.set_yticks(y, names)
     panel.set_ylim(len(kept) - 0.5, -0.5)
@@ -227,6 +235,6 @@ def _overlap_figure(found: Assessment) -> Figure:
     return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
 
 
-def _legend(panel: Any) -> None:
+def _legend(panel: "Axes") -> None:
     """Above the panel, where it hides nothing."""
     panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

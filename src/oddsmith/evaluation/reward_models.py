@@ -1,8 +1,10 @@
 """Reward models, cross-fitted: no row's predictions have seen its own reward."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints, whole
 from oddsmith.contexts import has_names, numbers
@@ -18,9 +20,11 @@ __all__ = ["Regressor", "cross_fit"]
 class Regressor(Protocol):
     """What scikit-learn calls a regressor (or a classifier of rewards 0 and 1, whose predict_proba is used)."""
 
-    def fit(self, X: Any, y: Any) -> Any: ...
+    def fit(self, X: Array, y: npt.NDArray[np.generic]) -> Self: ...
+    def predict(self, X: Array) -> Array: ...
 
-    def predict(self, X: Any) -> Any: ...
+
+M = TypeVar("M", bound=Regressor)
 
 
 def cross_fit(
@@ -121,14 +125,15 @@ def _per_arm(model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, 
     return predicted
 
 
-def _fitted(model: Regressor, x: Array, reward: Array) -> Any:
+def _fitted(model: Regressor, x: Array, reward: Array) -> Callable[[Array], Array]:
     """A function from features to predicted rewards, of a clone fitted to these rows."""
     try:
         from sklearn.base import clone
     except ImportError as error:
         raise MissingExtra(f"cross_fit needs the extra oddsmith[models]; {error}") from error
     if not hasattr(model, "predict_proba"):
-        return _fit(clone(model), x, reward).predict
+        predict: Callable[[Array], Array] = _fit(clone(model), x, reward).predict
+        return predict
     if not np.isin(reward, (0.0, 1.0)).all():
         raise InvalidInput("a classifier needs rewards that are 0 or 1; got others: bring a regressor")
     if reward.min() == reward.max():
@@ -137,7 +142,7 @@ def _fitted(model: Regressor, x: Array, reward: Array) -> Any:
     return lambda rows: fitted.predict_proba(rows)[:, 1]
 
 
-def _fit(model: Any, x: Array, reward: Any) -> Any:
+def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
     try:
         return model.fit(x, reward)
     except OddsmithError:

@@ -1,7 +1,5 @@
 """Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each logged context."""
 
-from typing import Any
-
 import numpy as np
 
 from oddsmith.arrays import Array
@@ -40,7 +38,7 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
 def _odds(log: Log, policy: Policy, state: State, first: int) -> Array:
     """The odds of some rows, asked for at once."""
     try:
-        odds: Any = policy.odds(state, log.context, eligible=log.eligible)
+        odds = policy.odds(state, log.context, eligible=log.eligible)
     except OddsmithError:
         raise
     except Exception as error:  # whatever a user's experts raise becomes one sentence

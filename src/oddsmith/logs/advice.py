@@ -89,26 +89,26 @@ def _taken(column: Array | None, places: list[int]) -> Array | None:
 def _asked(policy: Policy, state: State, log: Log, places: Places, bare: Decision) -> Decision:
     """The decisions with what the experts say now of the drawn arms, where the log does not have it."""
     if log.context is None:
-        raise InvalidInput(_nobody_to_ask(policy, log, places))
-    said = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
-    if said.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
+        raise InvalidInput(_refusal(policy, log, places))
+    odds = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
+    if odds.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
         raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
-    if said.advice is None:
+    if odds.advice is None:
         return bare
-    n_arms = said.advice.shape[-1]
+    n_arms = odds.advice.shape[-1]
     if log.n_arms > n_arms:
         raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(log.arm.max())}")
-    advice = np.broadcast_to(said.advice, (len(log), *said.advice.shape[-2:]))
+    advice = np.broadcast_to(odds.advice, (len(log), *odds.advice.shape[-2:]))
     drawn: Array = np.take_along_axis(advice, log.arm[:, None, None], axis=-1)[..., 0].astype(np.float64)
     for expert, place in enumerate(places):
         if place is not None and log.advice is not None:
             drawn[:, expert] = log.advice[:, place]
-    weights = state.log_weights if np.isnan(drawn).any() else said.log_weights
+    weights = state.log_weights if np.isnan(drawn).any() else odds.log_weights
     weights = None if weights is None else np.broadcast_to(weights, drawn.shape)
-    return bare._replace(advice=drawn, bonus=said.bonus, log_weights=weights)
+    return bare._replace(advice=drawn, bonus=odds.bonus, log_weights=weights)
 
 
-def _nobody_to_ask(policy: Policy, log: Log, places: Places) -> str:
+def _refusal(policy: Policy, log: Log, places: Places) -> str:
     if log.advice is None:
         return "column advice: must be there, or context to ask the experts; got neither"
     if log.experts is None:

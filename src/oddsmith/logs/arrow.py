@@ -3,18 +3,25 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.contexts import rows as rows_of
+from oddsmith.decision import Context
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
 from oddsmith.exact_json import decode, encode
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
 
+Values: TypeAlias = npt.NDArray[np.generic] | list[Any]
+"""A column: an array, or a list where numpy has no type for its values."""
 FORMAT = "oddsmith log 1"
 _KEY = b"oddsmith"
 
@@ -28,13 +35,13 @@ def arrow() -> ModuleType:
     return pyarrow  # type: ignore[no-any-return]
 
 
-def stream(table: Any, rows: int) -> Iterator[Any]:
+def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":
     """Record batches of at most so many rows of anything that speaks the Arrow stream interface."""
     for batch in arrow().RecordBatchReader.from_stream(table):
         yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
 
 
-def pieces(batches: Iterable[Any], layout: Layout, source: str) -> Iterator[Piece]:
+def pieces(batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str) -> Iterator[Piece]:
     """The rows of record batches by our names."""
     first, found = 0, None
     for batch in batches:
@@ -51,11 +58,11 @@ def pieces(batches: Iterable[Any], layout: Layout, source: str) -> Iterator[Piec
         first += len(batch)
 
 
-def batch_of(log: Log) -> Any:
+def batch_of(log: Log) -> "pa.RecordBatch":
     """One record batch with our column names; contexts that are no arrays are JSON text."""
     pa = arrow()
     names = {"arms": log.arms, "experts": log.experts}
-    about: dict[str, Any] = {"format": FORMAT} | {what: all_of and list(all_of) for what, all_of in names.items()}
+    about: dict[str, object] = {"format": FORMAT} | {what: all_of and list(all_of) for what, all_of in names.items()}
     columns = {}
     for name, value in log.columns().items():
         if name == "context":
@@ -70,8 +77,8 @@ def batch_of(log: Log) -> Any:
     return batch.replace_schema_metadata({_KEY: json.dumps(about)})
 
 
-def _about(schema: Any, source: str) -> dict[str, Any]:
-    """What `batch_of` said about the table; nothing for tables of other origin."""
+def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
+    """What `batch_of` wrote about the table; nothing for tables of other origin."""
     try:
         about: dict[str, Any] = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
     except ValueError as error:
@@ -81,7 +88,7 @@ def _about(schema: Any, source: str) -> dict[str, Any]:
     return about
 
 
-def _context(context: Any) -> tuple[Any, Any]:
+def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
     """The column of contexts, and how to read it: the shape of each row, or "json"."""
     pa = arrow()
     rows = rows_of(context)
@@ -93,13 +100,13 @@ def _context(context: Any) -> tuple[Any, Any]:
     return pa.array([json.dumps(encode(row), allow_nan=False) for row in rows], pa.string()), "json"
 
 
-def _column(batch: Any, name: str, theirs: str | Sequence[str], about: Mapping[str, Any]) -> Any:
+def _column(batch: "pa.RecordBatch", name: str, theirs: str | Sequence[str], about: Mapping[str, Any]) -> Values:
     if isinstance(theirs, str):
         values = _values(batch.column(theirs), name)
         how = about.get("context") if name == "context" else None
         if how == "json":
             return [decode(json.loads(text)) for text in values]
-        return values if how is None else values.reshape(-1, *how)
+        return values if how is None else np.reshape(values, (-1, *how))
     parts = [_values(batch.column(one), name) for one in theirs]
     if name == "context" and "context.json" in theirs:
         return _contexts({one.removeprefix("context."): part for one, part in zip(theirs, parts, strict=True)})
@@ -113,7 +120,7 @@ def _column(batch: Any, name: str, theirs: str | Sequence[str], about: Mapping[s
     return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _contexts(columns: dict[str, Any]) -> list[Any]:
+def _contexts(columns: dict[str, Values]) -> list[Context]:
     """Contexts of which some are JSON, in the column `json`, and the others are in columns of their keys."""
     texts = list(columns.pop("json"))
     listed = all(key.isdigit() for key in columns)  # a row without keys was a list of numbers
@@ -129,8 +136,8 @@ def _contexts(columns: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _values(array: Any, name: str) -> Any:
-    """An Arrow array as a numpy array, or a list where numpy has no type for it."""
+def _values(array: "pa.Array", name: str) -> Values:
+    """The values of an Arrow array."""
     pa = arrow()
     kinds = pa.types
     if kinds.is_dictionary(array.type):
@@ -138,19 +145,21 @@ def _values(array: Any, name: str) -> Any:
     if kinds.is_fixed_size_list(array.type) or kinds.is_list(array.type) or kinds.is_large_list(array.type):
         return _lists(array, name)
     if kinds.is_timestamp(array.type) or kinds.is_date(array.type):
-        return array.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+        array = array.cast(pa.timestamp("us"), safe=False)
     if kinds.is_decimal(array.type):
         array = array.cast(pa.float64())
-    if kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_boolean(array.type):
-        return array.to_numpy(zero_copy_only=False)
-    return array.to_pylist()
+    known = (kinds.is_timestamp, kinds.is_integer, kinds.is_floating, kinds.is_boolean)
+    is_known = any(is_kind(array.type) for is_kind in known)
+    values: Values = array.to_numpy(zero_copy_only=False) if is_known else array.to_pylist()
+    return values
 
 
-def _lists(array: Any, name: str) -> Any:
+def _lists(array: "pa.Array", name: str) -> Values:
     """Lists of equal lengths as (T, n)."""
     pa = arrow()
     if not (pa.types.is_primitive(array.type.value_type) or pa.types.is_boolean(array.type.value_type)):
-        return array.to_pylist()
+        rows: list[Any] = array.to_pylist()
+        return rows
     if array.null_count:
         row = array.is_null().to_pylist().index(True)
         raise BrokenLog(name, row, "must be a list; got null")
@@ -159,4 +168,4 @@ def _lists(array: Any, name: str) -> Any:
         row = int(np.argmax(lengths != lengths[0]))
         raise BrokenLog(name, row, f"must have {lengths[0]} entries like row 0; got {lengths[row]}")
     flat = array.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(len(array), -1) if len(array) else flat.reshape(0, 0)
+    return np.reshape(flat, (len(array), -1) if len(array) else (0, 0))

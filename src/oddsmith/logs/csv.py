@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oddsmith.errors import BadFile, BrokenLog
 from oddsmith.logs.arrow import arrow, pieces
-from oddsmith.logs.pieces import Layout, Piece, found_columns
+from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.csv import CSVStreamingReader
 
 __all__ = ["names", "read"]
 
@@ -23,9 +27,9 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a CSV file. An empty field is missing; in `reward` that means that none has come."""
     pa, schema = arrow(), _schema(path)
     found = found_columns(schema.names, layout, str(path))
-    numeric = {one: name for name in _NUMBERS for one in _listed(found.get(name, []))}
+    numeric = {one: name for name in _NUMBERS for one in listed(found.get(name, []))}
     types = {one: pa.float64() for one in numeric if not pa.types.is_boolean(schema.field(one).type)}
-    texts = [*(one for name in _TEXTS for one in _listed(found.get(name, []))), "context.json"]
+    texts = [*(one for name in _TEXTS for one in listed(found.get(name, []))), "context.json"]
     types |= {one: pa.string() for one in texts if one in schema.names}
     try:
         yield from pieces(_batches(path, layout.rows, types), layout, str(path))
@@ -34,7 +38,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         raise BadFile(f"{path} must be CSV; {error}") from error
 
 
-def _schema(path: Path) -> Any:
+def _schema(path: Path) -> "pa.Schema":
     """Names and types, as far as the first block tells."""
     try:
         with _opened(path, {}) as file:
@@ -43,7 +47,7 @@ def _schema(path: Path) -> Any:
         raise BadFile(f"{path} must be CSV with a header; {error}") from error
 
 
-def _batches(path: Path, rows: int, types: Mapping[str, Any]) -> Iterator[Any]:
+def _batches(path: Path, rows: int, types: "Mapping[str, pa.DataType]") -> "Iterator[pa.RecordBatch]":
     with _opened(path, types) as file:
         for batch in file:
             yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
@@ -68,11 +72,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _opened(path: Path, types: Mapping[str, Any]) -> Any:
+def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader":
     from pyarrow import csv
 
     return csv.open_csv(path, convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True))
-
-
-def _listed(theirs: Any) -> list[str]:
-    return [theirs] if isinstance(theirs, str) else list(theirs)

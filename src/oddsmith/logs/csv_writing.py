@@ -12,13 +12,13 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.contexts import rows as contexts_of
-from oddsmith.disk import replacing
+from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import encode
 from oddsmith.logs.table import Log
@@ -28,27 +28,26 @@ __all__ = ["write"]
 _MISSING = frozenset(("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity"))  # as readers take them
 
 
-def write(logs: Iterable[Log], path: Path) -> None:
-    """One CSV file of logs with the same columns: the whole file or none."""
-    with replacing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer, first, header, plain = csv.writer(text, lineterminator="\n"), None, [], {}
-        for log in logs:
-            if first is None:
-                first, plain = log, _plain_columns(log.context)
-                header = [name for name, _ in _columns(log, plain)]
-                writer.writerow(header)
-            columns = list(_columns(log, plain))
-            if [name for name, _ in columns] != header:
-                raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
-            writer.writerows(zip(*(values for _, values in columns), strict=True))
-        text.flush()
-        text.detach()
-        if first is None:
-            raise InvalidInput("logs must not be empty; got 0 of them")
+def write(logs: Iterable[Log], file: IO[bytes]) -> None:
+    """Write logs with the same columns as CSV."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    header: list[str] = []
+    plain: dict[str, type] = {}
+    for log in logs:
+        plain = plain if header else _plain_columns(log.context)
+        columns = dict(_columns(log, plain))
+        if not header:
+            header = list(columns)
+            writer.writerow(header)
+        if list(columns) != header:
+            raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+        writer.writerows(zip(*columns.values(), strict=True))
+    text.flush()
+    text.detach()
 
 
-def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[Any]]]:
+def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
     """The columns of the file, with their cells."""
     names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
     experts = None if log.experts is None or all(one.isdigit() for one in log.experts) else log.experts
@@ -66,16 +65,16 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[An
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)
     if names is not None and log.propensities is None and log.eligible is None:  # which arms there are
-        yield from ((f"eligible.{name}", ["true"] * len(log)) for name in names)
+        yield from ((f"eligible.{name}", list[object](["true"] * len(log))) for name in names)
 
 
-def _cells(values: Any) -> list[Any]:
+def _cells(values: npt.NDArray[np.generic]) -> list[object]:
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
     return ["" if value != value else value for value in values.tolist()]
 
 
-def _context_columns(context: Any, plain: Mapping[str, type]) -> Iterator[tuple[str, list[Any]]]:
+def _context_columns(context: Context, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
     """Numbers side by side; or a column for each plain key, and JSON for the rows that do not fit into these."""
     if isinstance(context, np.ndarray) and context.ndim == 2 and context.dtype.kind in "fiu":
         yield from ((f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1]))
@@ -90,11 +89,11 @@ def _context_columns(context: Any, plain: Mapping[str, type]) -> Iterator[tuple[
     yield "context.json", ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)]
 
 
-def _json(context: Any) -> str:
+def _json(context: Context) -> str:
     return " null" if context is None else json.dumps(encode(context))  # null without a space is a missing field
 
 
-def _plain_columns(context: Any) -> dict[str, type]:
+def _plain_columns(context: Context) -> dict[str, type]:
     """The keys that get columns of their own, and whether they hold text or numbers: those of the first context."""
     first = next((row for row in ([] if context is None else contexts_of(context)) if row is not None), None)
     if isinstance(first, list):
@@ -107,7 +106,7 @@ def _plain_columns(context: Any) -> dict[str, type]:
     return kinds if _fits(first, kinds) else {}
 
 
-def _fits(row: Any, plain: Mapping[str, type]) -> bool:
+def _fits(row: Context, plain: Mapping[str, type]) -> bool:
     """Whether a context is nothing but these numbers and words."""
     if isinstance(row, list):
         return list(plain) == [str(i) for i in range(len(row))] and bool(plain) and all(map(_is_number, row))
@@ -116,11 +115,11 @@ def _fits(row: Any, plain: Mapping[str, type]) -> bool:
     return all((_is_number if kind is float else _is_word)(row[key]) for key, kind in plain.items())
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Context) -> bool:
     return type(value) in (int, float) and isfinite(value) and abs(value) < 2**53
 
 
-def _is_word(value: Any) -> bool:
+def _is_word(value: object) -> bool:
     """Whether every reader of CSV takes this for text, and for no number, time or missing value."""
     return (
         isinstance(value, str)

@@ -11,13 +11,14 @@ stands under the key "oddsmith", which Vowpal Wabbit passes over.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from oddsmith.arrays import Array, Ints
 from oddsmith.contexts import rows as rows_of
-from oddsmith.disk import replacing
-from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.decision import Context
+from oddsmith.errors import BrokenLog
 from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.jsonl import objects
 from oddsmith.logs.pieces import Layout, Piece
@@ -29,7 +30,7 @@ _OWN = ("step", "advice", "bonus", "log_weights", "fingerprint")
 _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
 
 
-def looks_like(event: Mapping[str, Any]) -> bool:
+def looks_like(event: Mapping[str, object]) -> bool:
     """Whether an object is an event of dsjson."""
     return "c" in event and ("a" in event or "_label_Action" in event)
 
@@ -49,20 +50,17 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         yield Piece({"reward": [None] * len(rows), **kept}, first, None, experts)
 
 
-def write(logs: Iterable[Log], path: Path) -> None:
-    """One dsjson file of logs that know the odds of all arms: the whole file or none."""
-    with replacing(path) as file:
-        first = 0
-        for log in logs:
-            log.require("odds")
-            for event in _events(log, first):
-                file.write(json.dumps(event, allow_nan=False).encode() + b"\n")
-            first += len(log)
-        if first == 0:
-            raise InvalidInput("logs must not be empty; got 0 rows")
+def write(logs: Iterable[Log], file: IO[bytes]) -> None:
+    """Write logs that know the odds of all arms as dsjson."""
+    first = 0
+    for log in logs:
+        log.require("odds")
+        for event in _events(log, first):
+            file.write(json.dumps(event, allow_nan=False).encode() + b"\n")
+        first += len(log)
 
 
-def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
+def _row(event: Mapping[str, Any], i: int) -> dict[str, object]:
     """One event as a row of our columns."""
     if not looks_like(event) or not isinstance(event["c"], dict):
         raise BrokenLog("c", i, f"must be there, with a or _label_Action: a decision; got keys {list(event)[:6]}")
@@ -79,7 +77,7 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
     arms = len(own.get("eligible", open_to))
     drawn = event.get("_label_Action", order[0])
     cost = None if event.get("_skipLearn") else event.get("_label_cost")
-    row: dict[str, Any] = {"reward": None if cost is None else _reward(cost, i), "arm": int(open_to[drawn - 1])}
+    row: dict[str, object] = {"reward": None if cost is None else _reward(cost, i), "arm": int(open_to[drawn - 1])}
     row["eligible"] = np.isin(np.arange(arms), open_to)
     row |= _odds(event, order, drawn, i, open_to, arms)
     row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
@@ -87,25 +85,27 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
     return row | {name: own[name] for name in _OWN if name in own}
 
 
-def _reward(cost: Any, i: int) -> float:
+def _reward(cost: object, i: int) -> float:
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
     return 0.0 - cost
 
 
-def _odds(event: Mapping[str, Any], order: Sequence[int], drawn: int, i: int, open_to: Any, arms: int) -> Any:
+def _odds(
+    event: Mapping[str, Any], order: Sequence[int], drawn: int, i: int, open_to: Ints, arms: int
+) -> dict[str, float | Array | None]:
     """Propensities from `p`, else the drawn arm's from `_label_probability`."""
-    said, p = event.get("_label_probability"), event.get("p")
+    own, p = event.get("_label_probability"), event.get("p")
     if p is None:
-        return {"propensity": said}
+        return {"propensity": own}
     if len(p) != len(order):
         raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p)}")
     odds = np.zeros(arms)
     odds[open_to[np.array(order) - 1]] = p
     if not abs(odds.sum() - 1) <= _ROUNDED:
         raise BrokenLog("p", i, f"must sum to 1; got {odds.sum():.6g}")
-    if said is not None and not abs(odds[open_to[drawn - 1]] - said) <= _ROUNDED:
-        raise BrokenLog("_label_probability", i, f"must be the drawn action's entry of p; got {said}")
+    if own is not None and not abs(odds[open_to[drawn - 1]] - own) <= _ROUNDED:
+        raise BrokenLog("_label_probability", i, f"must be the drawn action's entry of p; got {own}")
     exact = abs(odds.sum() - 1) <= 1e-12
     return {"propensities": odds if exact else odds / odds.sum()}
 
@@ -123,9 +123,9 @@ def _pad(columns: dict[str, Any]) -> None:
         columns["log_weights"] = [[None] * n if one is None else one for one in columns["log_weights"]]
 
 
-def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
+def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
     names = log.arms or [str(arm) for arm in range(log.n_arms)]
-    propensities: Any = log.propensities
+    propensities = np.asarray(log.propensities)
     contexts = None if log.context is None else rows_of(log.context)
     for i, (arm, reward) in enumerate(zip(log.arm.tolist(), log.reward.tolist(), strict=True)):
         open_to = np.arange(log.n_arms) if log.eligible is None else np.flatnonzero(log.eligible[i])
@@ -134,7 +134,7 @@ def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
         context = None if contexts is None else contexts[i]
         shown = _shown(context, open_to, names)
         drawn = int(order[0]) + 1
-        event: dict[str, Any] = {} if np.isnan(reward) else {"_label_cost": -reward, "_label_probability": odds[0]}
+        event: dict[str, object] = {} if np.isnan(reward) else {"_label_cost": -reward, "_label_probability": odds[0]}
         event |= {"_label_Action": drawn, "_labelIndex": drawn - 1}
         event |= {"EventId": str(first + i) if log.decision_id is None else log.decision_id[i]}
         if log.time is not None:
@@ -146,15 +146,15 @@ def _events(log: Log, first: int) -> Iterator[dict[str, Any]]:
         yield event | {"Version": "1", "a": (order + 1).tolist(), "c": shown, "p": odds, "oddsmith": own}
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: Any) -> object:
     return encode_floats(value) if isinstance(value, np.ndarray) else value.item() if hasattr(value, "item") else value
 
 
-def _shown(context: Any, open_to: Any, names: Sequence[str]) -> Any:
+def _shown(context: Context, open_to: Ints, names: Sequence[str]) -> Mapping[str, object]:
     """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and each arm's name and numbers."""
     if isinstance(context, dict) and len(context.get("_multi", ())) == len(open_to):
         return context
-    actions: list[dict[str, Any]] = [{"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to]
+    actions: list[dict[str, object]] = [{"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to]
     if isinstance(context, np.ndarray) and context.ndim == 2 and len(names) in context.shape:
         of_arms = context if len(context) == len(names) else context.T
         for action, arm in zip(actions, open_to, strict=True):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from oddsmith.progress import progress
 
 __all__ = ["Fit", "fit_log"]
 
+_Part: TypeAlias = tuple[object, Sequence[int] | None]
+"""A source, and which row groups of it (None: all)."""
 _LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint")
 
 
@@ -37,7 +39,7 @@ class Seen(NamedTuple):
     floor: float = np.inf
     computed: int = 0
 
-    def __add__(self, other: Any) -> "Seen":
+    def __add__(self, other: "Seen") -> "Seen":  # type: ignore[override]
         return Seen(
             self.learnt + other.learnt,
             self.waiting + other.waiting,
@@ -67,31 +69,31 @@ class Fit:
     @property
     def promises(self) -> tuple[str, ...]:
         """What the theory then does and does not promise, a sentence each."""
-        said = [
+        sentences = [
             "Whatever the logger did, an expert's weight is its prior times exp(-eta · its total loss) on the arms "
             "that were drawn: what it says of other arms was not tested."
         ]
         if np.isnan(self.floor):
-            said.append(
+            sentences.append(
                 f"The log is {' and '.join(self.kinds)}: how much it explored is not known, so experts that differ "
                 "only on arms it avoided may still be in their prior's order; keep gamma above 0 from here on."
             )
         elif self.floor == 0:
-            said.append(
+            sentences.append(
                 "Some eligible arms had odds 0: experts that differ only there keep their prior's order, and no regret "
                 "bound of exploration carries over; keep gamma above 0 from here on."
             )
         else:
-            said.append(
+            sentences.append(
                 f"Every eligible arm had odds of at least {self.floor:.3g}, so this teaches as exploration with "
                 f"gamma / K = {self.floor:.3g} would: regret bounds hold from here on with the posterior as prior."
             )
         if self.computed:
-            said.append(
+            sentences.append(
                 f"{self.computed:,} rows lacked advice of experts, which were asked now: if they were trained on these "
                 "rewards, their weights are too good to be true."
             )
-        return tuple(said)
+        return tuple(sentences)
 
     def __str__(self) -> str:
         rewards = "reward" if self.learnt == 1 else "rewards"
@@ -99,7 +101,12 @@ class Fit:
 
 
 def fit_log(
-    policy: Policy, paths: Any, *, engine: str = "serial", workers: int | None = None, reader: LogReader | None = None
+    policy: Policy,
+    paths: object,
+    *,
+    engine: str = "serial",
+    workers: int | None = None,
+    reader: LogReader | None = None,
 ) -> Fit:
     """The state of `policy` after the logs in `paths` (files, tables, Logs), and what the theory says of it.
 
@@ -137,13 +144,11 @@ def fit_log(
     parts = [[piece] for source in sources for piece in _row_groups(source, reading)]
     done = each(partial(_learnt, policy, reading), parts, engine=engine, workers=workers)
     found = dict(progress(done, len(parts), "pieces of logs"))
-    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whoever was first
+    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whichever came first
     return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
 
 
-def _learnt(
-    policy: Policy, reader: LogReader, parts: Sequence[tuple[Any, Sequence[int] | None]], *, watched: bool = False
-) -> tuple[State, Seen]:
+def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watched: bool = False) -> tuple[State, Seen]:
     """The state after some parts of logs, from the prior, and what went by; `watched` on a terminal."""
     state, seen = policy.init(), Seen()
     prior = policy.init() if policy.mergeable else None
@@ -156,7 +161,7 @@ def _learnt(
     return state, seen
 
 
-def _lean(policy: Policy, reader: LogReader, source: Any, groups: Sequence[int] | None) -> Iterator[Log]:
+def _lean(policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None) -> Iterator[Log]:
     """Batches without contexts where advice stands in for them."""
     again = isinstance(source, str | Path)  # a stream can be read only once
     if again and reader.only is None and policy.mergeable:
@@ -199,7 +204,7 @@ def _fit(state: State, seen: Seen) -> Fit:
     return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
 
 
-def _listed(paths: Any) -> list[Any]:
+def _listed(paths: object) -> list[object]:
     if isinstance(paths, str | Path | Log) or hasattr(paths, "__arrow_c_stream__"):
         return [paths]
     if not isinstance(paths, Iterable):
@@ -207,7 +212,7 @@ def _listed(paths: Any) -> list[Any]:
     return list(paths)
 
 
-def _row_groups(source: Any, reader: LogReader) -> list[tuple[Any, Sequence[int] | None]]:
+def _row_groups(source: object, reader: LogReader) -> list[_Part]:
     """The parts of a source that can be read by themselves."""
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from oddsmith.disk import replacing
-from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.errors import BadFile, BrokenLog
 from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
@@ -39,35 +38,28 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
-        columns: dict[str, Any] = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
+        columns = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
         if "index" in rows[0]:
             columns["arm"] = [row.get("index") for row in rows]
         if "context" in columns:
             columns["context"] = [decode(value) for value in columns["context"]]
-        for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, nobody slept
+        for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, no expert slept
             if name in columns:
                 columns[name] = _filled(columns[name], nothing)
-        yield Piece({name: values for name, values in columns.items() if values is not None}, first, arms, experts)
+        yield Piece({name: values for name, values in columns.items() if values}, first, arms, experts)
 
 
-def write(logs: Iterable[Log], path: Path) -> None:
-    """One file of JSON lines: the whole file or none."""
-    names: dict[str, Any] = {}
-    with replacing(path) as file:
-        for number, log in enumerate(logs):
-            mine = {what: list(all_of) for what, all_of in (("arms", log.arms), ("experts", log.experts)) if all_of}
-            names = mine if number == 0 else names
-            if mine != names:
-                raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
-            for row in log:
-                told = names if file.tell() == 0 else {}
-                line = json.dumps(told | {name: _written(name, value) for name, value in row.items()}, allow_nan=False)
-                file.write(line.encode() + b"\n")
-        if file.tell() == 0:
-            raise InvalidInput("logs must not be empty; got 0 rows")
+def write(logs: Iterable[Log], file: IO[bytes]) -> None:
+    """Write logs as JSON lines; the first line names the arms and the experts."""
+    for number, log in enumerate(logs):
+        names = {"arms": log.arms, "experts": log.experts} if number == 0 else {}
+        for i, row in enumerate(log):
+            line: dict[str, object] = {what: list(all_of) for what, all_of in names.items() if all_of and i == 0}
+            line |= {name: _written(name, value) for name, value in row.items()}
+            file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _written(name: str, value: Any) -> Any:
+def _written(name: str, value: Any) -> object:
     if name == "context":
         return encode(value)
     if isinstance(value, np.ndarray):
@@ -87,11 +79,11 @@ def _object(path: Path, row: int, line: str) -> dict[str, Any]:
     return found
 
 
-def _field(row: dict[str, Any], theirs: Any) -> Any:
+def _field(row: dict[str, object], theirs: str | list[str]) -> object:
     return row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
 
 
-def _filled(lists: list[Any], nothing: Any) -> list[Any] | None:
-    """Lists, with `nothing` in place of those that are absent; None if all are."""
+def _filled(lists: list[object], nothing: object) -> list[object]:
+    """Lists, with `nothing` in place of those that are absent; none if all are."""
     width = next((len(one) for one in lists if isinstance(one, list)), None)
-    return None if width is None else [[nothing] * width if one is None else one for one in lists]
+    return [] if width is None else [[nothing] * width if one is None else one for one in lists]

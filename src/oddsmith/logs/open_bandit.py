@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 __all__ = ["arms", "columns", "looks_like"]
 
@@ -24,9 +23,9 @@ def looks_like(present: Sequence[str]) -> bool:
     return "position" in present and any(name.startswith("user_feature_") for name in present)
 
 
-def columns(present: Sequence[str]) -> dict[str, Any]:
+def columns(present: Sequence[str]) -> dict[str, str | Sequence[str]]:
     """Their names of our columns; the context is the position, the user's features and affinities."""
-    found: dict[str, Any] = {
+    found: dict[str, str | Sequence[str]] = {
         name: next((one for one in theirs if one in present), theirs[0])
         for name, theirs in _NAMES.items()
         if name != "time" or theirs[0] in present

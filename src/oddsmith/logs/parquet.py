@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
-from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.logs.arrow import arrow, batch_of, pieces
-from oddsmith.logs.pieces import Layout, Piece, found_columns
+from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 __all__ = ["names", "read", "row_groups", "write"]
 
@@ -19,7 +21,7 @@ def read(path: Path, layout: Layout, groups: Sequence[int] | None = None) -> Ite
     """Pieces of a Parquet file, or of some of its row groups; only the columns that are wanted are decoded."""
     with _opened(path) as file:
         found = found_columns(file.schema_arrow.names, layout, str(path))
-        names = [one for theirs in found.values() for one in ([theirs] if isinstance(theirs, str) else theirs)]
+        names = [one for theirs in found.values() for one in listed(theirs)]
         batches = file.iter_batches(layout.rows, row_groups=groups, columns=names)
         before = sum(file.metadata.row_group(g).num_rows for g in range(groups[0])) if groups else 0
         try:
@@ -41,29 +43,26 @@ def row_groups(path: Path) -> int:
         return int(file.num_row_groups)
 
 
-def write(logs: Iterable[Log], path: Path) -> None:
-    """One Parquet file of logs with the same columns, one row group each: the whole file or none."""
+def write(logs: Iterable[Log], file: IO[bytes]) -> None:
+    """Write logs with the same columns as Parquet, one row group each."""
     arrow()
     from pyarrow import parquet
 
-    with replacing(path) as file:
-        writer = None
-        try:
-            for log in logs:
-                batch = batch_of(log)
-                if writer is None:
-                    writer = parquet.ParquetWriter(file, batch.schema, write_page_checksum=True)
-                if batch.schema != writer.schema:
-                    raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
-                writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
-        if writer is None:
-            raise InvalidInput("logs must not be empty; got 0 of them")
+    writer = None
+    try:
+        for log in logs:
+            batch = batch_of(log)
+            if writer is None:
+                writer = parquet.ParquetWriter(file, batch.schema, write_page_checksum=True)
+            if batch.schema != writer.schema:
+                raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+            writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> "ParquetFile":
     pa = arrow()
     from pyarrow import parquet
 

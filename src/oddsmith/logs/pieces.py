@@ -8,7 +8,7 @@ import numpy as np
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.logs.table import COLUMNS, Log
 
-__all__ = ["Layout", "Names", "Piece", "found_columns", "log_of", "names_in", "suffixes"]
+__all__ = ["Layout", "Names", "Piece", "found_columns", "listed", "log_of", "names_in", "suffixes"]
 
 Names = Mapping[str, str | Sequence[str]]
 """Our column names to theirs: one column, or several side by side."""
@@ -42,13 +42,17 @@ def log_of(piece: Piece, arms: Sequence[str] | None, experts: Sequence[str] | No
             raise BadFile(f"{source} must have the {what} {_some(wanted)} in this order; it has {_some(found)}")
     known, advisers = piece.arms if arms is None else arms, piece.experts if experts is None else experts
     try:
-        arm = _numbered(piece.columns["arm"], known)
-        columns: Any = piece.columns | {"arm": arm}
+        columns = piece.columns | {"arm": _numbered(piece.columns["arm"], known)}
         return Log(**columns, arms=known, experts=advisers if "advice" in columns else None)
     except BrokenLog as error:
         raise error.moved(piece.first, source) from error
     except InvalidInput as error:
         raise InvalidInput(f"{source}: {error}") from error
+
+
+def listed(theirs: str | Sequence[str]) -> list[str]:
+    """The names of the columns that hold one of ours."""
+    return [theirs] if isinstance(theirs, str) else list(theirs)
 
 
 def names_in(piece: Piece) -> set[str]:
@@ -63,22 +67,22 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
     found: dict[str, str | list[str]] = {}
     for name in COLUMNS:
         theirs = layout.columns.get(name, name)
-        listed = [theirs] if isinstance(theirs, str) else list(theirs)
-        if name in layout.columns and (absent := [one for one in listed if one not in present]):
+        wanted = listed(theirs)
+        if name in layout.columns and (absent := [one for one in wanted if one not in present]):
             raise BadFile(f"{source} must have the column {absent[0]!r} for {name}; it has {_some(present)}")
         beside = [one for one in present if one.startswith(f"{name}.")] if name in _WIDE else []
-        if all(one in present for one in listed):
-            found[name] = theirs if isinstance(theirs, str) else listed
+        if all(one in present for one in wanted):
+            found[name] = theirs if isinstance(theirs, str) else wanted
         elif beside:
             found[name] = beside
         elif name in _NEEDED:
             hint = f"columns={{'{name}': …}} says where it is"
             raise BadFile(f"{source} must have the column {name!r} ({hint}); it has {_some(present)}")
-    used = [one for theirs in found.values() for one in ([theirs] if isinstance(theirs, str) else theirs)]
+    used = [one for theirs in found.values() for one in listed(theirs)]
     if twice := [one for one in used if list(present).count(one) > 1]:
         raise BadFile(f"{source} must have one column {twice[0]!r}; it has {list(present).count(twice[0])}")
-    wanted = COLUMNS if layout.only is None else (*_NEEDED, *layout.only)
-    return {name: theirs for name, theirs in found.items() if name in wanted}
+    kept = COLUMNS if layout.only is None else (*_NEEDED, *layout.only)
+    return {name: theirs for name, theirs in found.items() if name in kept}
 
 
 def suffixes(found: Mapping[str, str | list[str]], *columns: str) -> tuple[str, ...] | None:
@@ -91,12 +95,12 @@ def suffixes(found: Mapping[str, str | list[str]], *columns: str) -> tuple[str, 
     return None
 
 
-def _numbered(arm: Any, names: Sequence[str] | None) -> Any:
+def _numbered(arm: Collection[object], names: Sequence[str] | None) -> Collection[object]:
     """Arms as numbers, where they are names."""
     if isinstance(arm, np.ndarray) and arm.dtype.kind in "iuf":
         return arm
     places = None if names is None else {name: i for i, name in enumerate(names)}
-    numbers = []
+    numbers: list[object] = []
     for row, one in enumerate(arm):
         if not isinstance(one, str):
             numbers.append(one)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from oddsmith.arrays import whole
+from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.logs import arrow, csv, csv_writing, dsjson, jsonl, open_bandit, parquet
@@ -25,7 +26,7 @@ _READ: dict[str, Callable[[Path, Layout], Iterator[Piece]]] = {
     "jsonl": jsonl.read,
     "dsjson": dsjson.read,
 }
-_WRITE: dict[str, Callable[[Iterable[Log], Path], None]] = {
+_WRITE: dict[str, Callable[[Iterable[Log], IO[bytes]], None]] = {
     "parquet": parquet.write,
     "csv": csv_writing.write,
     "jsonl": jsonl.write,
@@ -58,7 +59,7 @@ class LogReader:
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check_names(what, getattr(self, what)))
 
-    def batches(self, source: Any, groups: Sequence[int] | None = None) -> Iterator[Log]:
+    def batches(self, source: object, groups: Sequence[int] | None = None) -> Iterator[Log]:
         """Checked logs of at most `rows` rows, one after the other; of some row groups of a Parquet file, if given."""
         if isinstance(source, Log):
             yield from self._kept(source).split(self.rows)
@@ -66,7 +67,7 @@ class LogReader:
         name, pieces, arms = self._pieces(source, groups)
         yield from (log_of(piece, arms, self.experts, name) for piece in pieces)
 
-    def read(self, source: Any) -> Log:
+    def read(self, source: object) -> Log:
         """The whole log. Arms that have names and no order given are sorted."""
         if isinstance(source, Log):
             return self._kept(source)
@@ -91,7 +92,9 @@ class LogReader:
             return wanted
         return replace(wanted, arms=self.arms or log.arms, experts=self.experts or log.experts)
 
-    def _pieces(self, source: Any, groups: Sequence[int] | None) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
+    def _pieces(
+        self, source: object, groups: Sequence[int] | None
+    ) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
         """The source's name, its pieces, and the arms."""
         layout = Layout(self.columns, self.only, self.rows)
         if hasattr(source, "__arrow_c_stream__"):
@@ -117,7 +120,7 @@ class LogReader:
 
 
 def read_log(
-    source: Any,
+    source: object,
     *,
     columns: Names | None = None,
     arms: Sequence[str] | None = None,
@@ -140,7 +143,7 @@ def read_log(
 
 
 def log_batches(
-    source: Any,
+    source: object,
     *,
     columns: Names | None = None,
     arms: Sequence[str] | None = None,
@@ -157,10 +160,25 @@ def write_log(log: Log | Iterable[Log], path: Path | str, *, format: str | None 
     form = format or _SUFFIXES.get(target.suffix.lower())
     if form not in _WRITE:
         raise InvalidInput(f"format must be one of {', '.join(_WRITE)} to be written; got {form or target.suffix!r}")
-    _WRITE[form](log.split(LogReader.rows) if isinstance(log, Log) else log, target)
+    logs = log.split(LogReader.rows) if isinstance(log, Log) else log
+    with replacing(target) as file:
+        _WRITE[form](_alike(logs), file)
 
 
-def _path(source: Any) -> Path:
+def _alike(logs: Iterable[Log]) -> Iterator[Log]:
+    """The logs that have rows; refused unless there is one, and all are about the same arms and experts."""
+    first = None
+    for log in logs:
+        if len(log):
+            first = first or log
+            if (log.arms, log.experts) != (first.arms, first.experts):
+                raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
+            yield log
+    if first is None:
+        raise InvalidInput("logs must not be empty; got 0 rows")
+
+
+def _path(source: object) -> Path:
     if not isinstance(source, str | Path):
         kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
         raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")

@@ -1,17 +1,23 @@
 """The rules that every row of a log keeps; a violation names column, row and rule."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from oddsmith.arrays import Ints
+from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.errors import BrokenLog, InvalidInput
 
-__all__ = ["TYPES", "check_rows", "drawn", "typed"]
+if TYPE_CHECKING:
+    from oddsmith.logs.table import Log
 
-TYPES: dict[str, tuple[Any, int]] = {
+__all__ = ["TYPES", "check_rows", "drawn", "times", "typed"]
+
+T = TypeVar("T", bound=np.generic)
+
+TYPES: dict[str, tuple[type[np.generic], int]] = {
     "arm": (np.int64, 1),
     "reward": (np.float64, 1),
     "propensity": (np.float64, 1),
@@ -22,15 +28,15 @@ TYPES: dict[str, tuple[Any, int]] = {
     "log_weights": (np.float64, 2),
     "step": (np.int64, 1),
 }
-_WORDS = {np.int64: "a whole number", np.float64: "a number", np.bool_: "true or false"}
+_WORDS: dict[type[np.generic], str] = {np.int64: "a whole number", np.float64: "a number", np.bool_: "true or false"}
 
 
-def typed(name: str, value: Any) -> Any:
+def typed(name: str, value: Collection[object]) -> Collection[object]:
     """The column as an array of its type, or one sentence why not."""
     if name in ("decision_id", "fingerprint"):
         return _texts(name, value)
     if name == "time":
-        return _times(value)
+        return times(value)
     if name not in TYPES:
         return value
     kind, ndim = TYPES[name]
@@ -49,32 +55,31 @@ def typed(name: str, value: Any) -> Any:
     return column
 
 
-def check_rows(columns: Mapping[str, Any], n_arms: int | None, n_experts: int | None = None) -> None:
-    """Refuses the first row that breaks a rule; `columns` are typed, and as long as `arm`."""
-    arm = columns["arm"]
+def check_rows(log: "Log") -> None:
+    """Refuses the first row that breaks a rule; columns are typed, and as long as `arm`."""
     for name, (holds, rule) in _RULES.items():
-        if columns.get(name) is not None:
-            _require(name, holds(columns[name]), columns[name], rule)
-    widths = {"arms": n_arms} | {name: _width(columns, name) for name in ("propensities", "eligible")}
+        if (column := getattr(log, name)) is not None:
+            _require(name, holds(column), column, rule)
+    widths = _widths(log, "arms", "propensities", "eligible")
     for name, width in widths.items():
-        if width is not None:
-            _require("arm", arm < width, arm, f"must be below the {width} arms of {name}")
+        _require("arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}")
     _check_widths(widths)
-    _check_widths({"experts": n_experts} | {name: _width(columns, name) for name in ("advice", "bonus", "log_weights")})
-    if columns.get("eligible") is not None:
-        _require("eligible", drawn(columns["eligible"], arm), arm, "must allow the arm that was drawn")
-    if columns.get("propensities") is not None:
-        _check_odds(columns)
-    if columns.get("decision_id") is not None:
-        _check_unique(columns["decision_id"])
+    _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
+    if log.eligible is not None:
+        _require("eligible", drawn(log.eligible, log.arm), log.arm, "must allow the arm that was drawn")
+    if log.propensities is not None:
+        _check_odds(log, log.propensities)
+    if log.decision_id is not None:
+        _check_unique(log.decision_id)
 
 
-def drawn(columns: Any, arm: Ints) -> Any:
+def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
     """The entry (T,) of the drawn arm in each row of (T, K)."""
-    return np.take_along_axis(columns, arm[:, None], axis=1)[:, 0]
+    entries: npt.NDArray[T] = np.take_along_axis(columns, arm[:, None], axis=1)[:, 0]
+    return entries
 
 
-_RULES: dict[str, tuple[Callable[[Any], Any], str]] = {
+_RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
     "arm": (lambda a: a >= 0, "must be 0 or more"),
     "reward": (lambda r: ~((r < 0) | (r > 1)), "must be in [0, 1], or NaN"),
     "propensity": (lambda p: (p > 0) & (p <= 1), "must be in (0, 1]"),
@@ -85,57 +90,58 @@ _RULES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-def _check_odds(columns: Mapping[str, Any]) -> None:
-    propensities, arm = columns["propensities"], columns["arm"]
+def _check_odds(log: "Log", propensities: Array) -> None:
     total = propensities.sum(axis=1)
     _require("propensities", (propensities >= 0).all(axis=1), propensities.min(axis=1), "must not be negative")
     _require("propensities", np.abs(total - 1) <= 1e-6, total, "must sum to 1")
-    of_arm = drawn(propensities, arm)
+    of_arm = drawn(propensities, log.arm)
     _require("propensities", of_arm > 0, of_arm, "must be above 0 for the arm that was drawn")
-    if columns.get("propensity") is not None:
-        same = np.abs(columns["propensity"] - of_arm) <= 1e-9
-        _require("propensity", same, columns["propensity"], "must be the drawn arm's entry of propensities")
-    if columns.get("eligible") is not None:
-        outside = np.where(columns["eligible"], 0.0, propensities).max(axis=1)
+    if log.propensity is not None:
+        same = np.abs(log.propensity - of_arm) <= 1e-9
+        _require("propensity", same, log.propensity, "must be the drawn arm's entry of propensities")
+    if log.eligible is not None:
+        outside = np.where(log.eligible, 0.0, propensities).max(axis=1)
         _require("propensities", outside == 0, outside, "must be 0 for arms that are not eligible")
 
 
-def _check_unique(ids: Any) -> None:
+def _check_unique(ids: npt.NDArray[np.object_]) -> None:
     seen: set[str] = set()
-    for row, one in enumerate(ids):
+    for row, one in enumerate(ids.tolist()):
         if one in seen:
             raise BrokenLog("decision_id", row, f"must be unique; got {one!r} again")
         seen.add(one)
 
 
-def _width(columns: Mapping[str, Any], name: str) -> int | None:
-    return None if columns.get(name) is None else int(columns[name].shape[1])
+def _widths(log: "Log", names: str, *columns: str) -> dict[str, int]:
+    """How many there are by the names, and by each of the columns, as far as the log has them."""
+    widths = {name: np.shape(value)[1] for name in columns if (value := getattr(log, name)) is not None}
+    return widths if getattr(log, names) is None else {names: len(getattr(log, names)), **widths}
 
 
-def _check_widths(widths: Mapping[str, int | None]) -> None:
-    known = [(name, width) for name, width in widths.items() if width is not None]
-    for name, width in known[1:]:
-        if width != known[0][1]:
-            raise InvalidInput(f"column {name}: must have {known[0][1]} entries a row like {known[0][0]}; got {width}")
+def _check_widths(widths: Mapping[str, int]) -> None:
+    for name, width in widths.items():
+        first, right = next(iter(widths.items()))
+        if width != right:
+            raise InvalidInput(f"column {name}: must have {right} entries a row like {first}; got {width}")
 
 
-def _require(column: str, holds: Any, values: Any, rule: str) -> None:
+def _require(column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generic], rule: str) -> None:
     """Refuses the first row that breaks the rule."""
     if not holds.all():
         row = int(np.argmin(holds))
         raise BrokenLog(column, row, f"{rule}; got {values[row]}")
 
 
-def _numbers(name: str, values: Any) -> Any:
+def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
     """Rows of anything (None, mixtures, lists of different lengths) as numbers; the first that is none is named."""
     kind, ndim = TYPES[name]
     word = f"must be {_WORDS[kind]}" if ndim == 1 else f"must be a list, each entry {_WORDS[kind]}"
-    rows: list[Any] = []
+    rows: list[npt.NDArray[np.generic]] = []
     for row, value in enumerate(values):
         try:
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "fiub" or numbers.ndim != ndim - 1:
-                numbers = np.array([np.nan if v is None else _number(v) for v in value] if ndim > 1 else _number(value))
+                numbers = np.array(_number(value) if ndim == 1 else [_number(v) for v in _entries(value)])
         except (TypeError, ValueError) as error:
             raise BrokenLog(name, row, f"{word}; got {value!r:.60}") from error
         rows.append(numbers)
@@ -144,16 +150,22 @@ def _numbers(name: str, values: Any) -> Any:
     return np.array(rows)
 
 
-def _number(value: Any) -> Any:
+def _entries(value: object) -> Iterable[object]:
+    if not isinstance(value, Iterable):
+        raise TypeError(type(value).__name__)
+    return value
+
+
+def _number(value: object) -> object:
     """A number, NaN for nothing; text is refused, even if it looks like one."""
     if value is None or isinstance(value, float | int | np.number | np.bool_):
         return np.nan if value is None else value
-    if value in ("inf", "-inf"):  # as JSON has no word for it
+    if isinstance(value, str) and value in ("inf", "-inf"):  # as JSON has no word for it
         return float(value)
     raise TypeError(f"{type(value).__name__}")
 
 
-def _texts(name: str, value: Any) -> Any:
+def _texts(name: str, value: Collection[object]) -> npt.NDArray[np.object_]:
     texts = np.empty(len(value), dtype=object)
     for row, text in enumerate(value):
         if not isinstance(text, str) or not text:
@@ -162,20 +174,20 @@ def _texts(name: str, value: Any) -> Any:
     return texts
 
 
-def _times(value: Any) -> Any:
+def times(value: Collection[object]) -> npt.NDArray[np.generic]:
     """Times in UTC as datetime64[us], or numbers as they are."""
     array = np.asarray(value)
     if array.dtype.kind == "M":
-        times = array.astype("datetime64[us]")
-        _require("time", ~np.isnat(times), times, "must be a time")
-        return times
+        moments = array.astype("datetime64[us]")
+        _require("time", ~np.isnat(moments), moments, "must be a time")
+        return moments
     if array.dtype.kind in "fiu":
         return array
-    times = np.empty(len(array), dtype="datetime64[us]")
+    moments = np.empty(len(array), dtype="datetime64[us]")
     for row, one in enumerate(value):
         try:
-            moment = one if isinstance(one, datetime) else datetime.fromisoformat(one)
+            moment = one if isinstance(one, datetime) else datetime.fromisoformat(one if isinstance(one, str) else "")
         except (TypeError, ValueError) as error:
             raise BrokenLog("time", row, f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}") from error
-        times[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    return times
+        moments[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    return moments

@@ -5,12 +5,13 @@ from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.columns import aligned
 from oddsmith.contexts import is_table, joined, taken
 from oddsmith.contexts import rows as contexts_of
-from oddsmith.decision import Decision
+from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
 from oddsmith.logs.kinds import LogKind, Use, allowed, kind_of, require
@@ -44,7 +45,7 @@ class Log:
     propensity: Array | None = None
     propensities: Array | None = None
     eligible: Bools | None = None
-    context: Any = None
+    context: Context = None
     advice: Array | None = None
     bonus: Array | None = None
     log_weights: Array | None = None
@@ -56,28 +57,28 @@ class Log:
     experts: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for what in ("arms", "experts"):
+        for what in _NAMES:
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check_names(what, getattr(self, what)))
         for name, value in self.columns().items():
             object.__setattr__(self, name, typed(name, value))
-        columns = self.columns()
-        for name, value in columns.items():
+        for name, value in self.columns().items():
             if len(value) != len(self.arm):
                 raise InvalidInput(f"column {name}: must have {len(self.arm)} rows like arm; got {len(value)}")
-        check_rows(columns, *(None if names is None else len(names) for names in (self.arms, self.experts)))
+        check_rows(self)
         if self.propensity is None and self.propensities is not None:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
 
     @classmethod
-    def of(cls, decisions: Decision | Iterable[Decision], rewards: Any, **columns: Any) -> "Log":
+    def of(cls, decisions: Decision | Iterable[Decision], rewards: object, **columns: object) -> "Log":
         """The log of these decisions and rewards (NaN where none has come); more columns by name."""
         stacked = decisions if isinstance(decisions, Decision) else Decision.stacked(decisions)
-        known = stacked.numbered()
-        shared = {name: getattr(known, name) for name in Decision._fields if name != "index"}
-        if known.step is None or None in np.atleast_1d(known.step):
-            shared["step"] = None
-        return cls(reward=rewards, **(shared | columns))
+        numbered = stacked.numbered()
+        fields = {name: getattr(numbered, name) for name in Decision._fields if name != "index"}
+        if numbered.step is None or None in np.atleast_1d(numbered.step):
+            fields["step"] = None
+        fields.update(reward=rewards, **columns)
+        return cls(**fields)
 
     @classmethod
     def concatenated(cls, logs: Sequence["Log"]) -> "Log":
@@ -90,8 +91,7 @@ class Log:
             raise InvalidInput(f"logs must have advice of the same experts; got {[log.experts for log in logs][:3]}")
         lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
         parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
-        columns: Any = aligned(parts)
-        whole = {name: joined(values) for name, values in columns.items() if values[0] is not None}
+        whole = {name: joined(values) for name, values in aligned(parts).items() if values[0] is not None}
         return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
@@ -102,16 +102,8 @@ class Log:
         """All decisions as one, with a leading axis: what `fold` takes."""
         if self.propensities is None:
             raise InvalidInput("column propensities: must be there to make decisions; got none")
-        return Decision(
-            self.step,
-            self.context,
-            self.eligible,
-            self.arm,
-            self.propensities,
-            self.advice,
-            self.bonus,
-            self.log_weights,
-        )
+        learnt = self.advice, self.bonus, self.log_weights
+        return Decision(self.step, self.context, self.eligible, self.arm, self.propensities, *learnt)
 
     def rewarded(self) -> "Log":
         """The rows whose reward has arrived."""
@@ -160,10 +152,10 @@ class Log:
         return (self[row] for row in range(len(self)))
 
     @overload
-    def __getitem__(self, rows: int | np.integer[Any]) -> dict[str, Any]: ...
+    def __getitem__(self, rows: int | np.int64) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, rows: Any) -> "Log": ...
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.generic]) -> "Log": ...
+    def __getitem__(self, rows: object) -> "dict[str, Any] | Log":
         """The row of a number, by column; or a log of the rows of a slice, a mask or a list of numbers."""
         chosen = _numbers(rows, len(self))
         if isinstance(chosen, int):
@@ -171,7 +163,7 @@ class Log:
         return self._trusted({name: taken(value, chosen) for name, value in self.columns().items()}, self)
 
     @classmethod
-    def _trusted(cls, columns: Mapping[str, Any], like: "Log") -> "Log":
+    def _trusted(cls, columns: Mapping[str, object], like: "Log") -> "Log":
         """A log of columns that were checked before, with the names of another."""
         log = object.__new__(cls)
         for name in COLUMNS:
@@ -183,10 +175,10 @@ class Log:
 
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-_MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, nobody slept
+_MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, no expert slept
 
 
-def _numbers(rows: Any, length: int) -> Any:
+def _numbers(rows: object, length: int) -> int | slice | npt.NDArray[np.generic]:
     """A slice as it is, a number from 0, or an array of numbers or of a mask."""
     if isinstance(rows, slice):
         return rows
@@ -201,6 +193,6 @@ def _numbers(rows: Any, length: int) -> Any:
     return int(array) % length if array.ndim == 0 else array.astype(np.int64)
 
 
-def _row(value: Any, row: int) -> Any:
+def _row(value: Sequence[object], row: int) -> object:
     one = contexts_of(taken(value, slice(row, row + 1)))[0] if is_table(value) else value[row]
     return one.item() if isinstance(one, np.generic) else one

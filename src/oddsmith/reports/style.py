@@ -1,9 +1,16 @@
-"""How figures look: colours that everybody can tell apart, a line style and a marker beside each colour."""
+"""How figures look: colours that all readers can tell apart, a line style and a marker beside each colour."""
 
 import io
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
+from oddsmith.arrays import Array
 from oddsmith.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "DASHES", "MARKERS", "band", "panels", "plain", "pyplot", "svg"]
 
@@ -13,7 +20,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
-def pyplot() -> Any:
+def pyplot() -> ModuleType:
     """matplotlib.pyplot, drawing into memory."""
     try:
         import matplotlib as mpl
@@ -22,10 +29,10 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtra(f"plots need the extra oddsmith[lab]; {error}") from error
-    return plt
+    return cast(ModuleType, plt)
 
 
-def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> tuple[Any, Any]:
+def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> "tuple[Figure, list[Axes]]":
     """A figure and its n panels side by side (a list), without clutter."""
     figure, axes = pyplot().subplots(1, n, figsize=(width * n, height), layout="constrained", squeeze=False)
     for panel in axes[0]:
@@ -34,7 +41,7 @@ def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> tuple[Any,
     return figure, list(axes[0])
 
 
-def band(panel: Any, x: Any, mean: Any, error: Any, i: int, label: str) -> None:
+def band(panel: "Axes", x: Array, mean: Array, error: Array, i: int, label: str) -> None:
     """A curve with its band of two standard errors, in the i-th colour, dash and marker."""
     again = i // len(COLOURS)  # beyond seven, dashes and markers go on by another step, so that no two lines agree
     colour, every = COLOURS[i % len(COLOURS)], max(1, len(x) // 8)
@@ -53,7 +60,7 @@ def plain(label: str) -> str:
     return f" {shown}" if shown[:1] in ("", "_") else shown
 
 
-def svg(figure: Any) -> str:
+def svg(figure: "Figure") -> str:
     """The figure as SVG text, with letters as shapes, so that it looks the same everywhere; closes the figure."""
     plt = pyplot()
     text = io.StringIO()
@@ -68,7 +75,7 @@ def svg(figure: Any) -> str:
     return drawn[drawn.index("<svg") :]
 
 
-def _plain_numbers(axis: Any) -> None:
+def _plain_numbers(axis: "Axis") -> None:
     """1, 10, 100 on a log scale, with 2 and 5 between them where the range is short."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oddsmith.decision import Odds, State
 from oddsmith.errors import StoreFailed
@@ -209,6 +209,5 @@ class Follower:
         """Rewards by arm, as far as they were learnt since the start."""
         for item, decision in steps:
             if isinstance(item, Account) and decision is not None:
-                number: Any = decision.number
-                rewards, total = self.arms.get(number, (0, 0.0))
-                self.arms[number] = rewards + 1, total + item.value
+                rewards, total = self.arms.get(decision.number, (0, 0.0))
+                self.arms[decision.number] = rewards + 1, total + item.value

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from typing import Any
 
 import msgspec
 
@@ -47,7 +46,7 @@ async def reward(experiment: Experiment, message: m.RewardGiven) -> m.EventAnswe
 
 async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
-    events: list[Any] = []
+    events: list[Reward | InvalidInput] = []
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
     for one in message.rewards:
         try:
@@ -142,7 +141,7 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
         arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
     failures = guard.failures() if isinstance(guard, Guarded) else {}
     reasons = {name: why[:200] for name, why in guard.reasons().items()} if isinstance(guard, Guarded) else {}
-    judged = {
+    judged: dict[str, dict[str, object]] = {
         name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
         for name, weight in experiment.weights().items()
     }

@@ -7,29 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from oddsmith.errors import Conflict, OddsmithError
 
-__all__ = [
-    "Activate",
-    "Correct",
-    "Decide",
-    "DecideBatch",
-    "DecideEntry",
-    "DecisionAnswer",
-    "DecisionQuery",
-    "DecisionRecord",
-    "ErrorAnswer",
-    "Health",
-    "KNOWN_ID",
-    "EventAnswer",
-    "PATTERNS",
-    "PosteriorAnswer",
-    "Query",
-    "Results",
-    "RewardBatch",
-    "RewardEntry",
-    "RewardGiven",
-    "RosterChange",
-    "Stats",
-]
+__all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
+__all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "Health", "KNOWN_ID", "PATTERNS", "PosteriorAnswer"]
+__all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange", "Stats"]
 
 MOST = 1000  # entries of one batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
@@ -212,8 +192,8 @@ class DecisionRecord(msgspec.Struct, kw_only=True):
     deferred: bool
     reward: float | None
     counts_since: int | None
-    events: list[dict[str, Any]]
-    experts: list[dict[str, Any]] | UnsetType = UNSET
+    events: list[dict[str, object]]
+    experts: list[dict[str, object]] | UnsetType = UNSET
 
 
 class PosteriorAnswer(msgspec.Struct):
@@ -234,7 +214,7 @@ class Stats(msgspec.Struct):
     position: int
     events: dict[str, int]
     arms: dict[str, dict[str, float | int | None]]
-    experts: dict[str, dict[str, Any]]
+    experts: dict[str, dict[str, object]]
     refused: int
     snapshot: int | None
     refolds: int

@@ -1,15 +1,21 @@
 """The OpenAPI 3.1 document, made from the table of routes and the types of messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from oddsmith import __version__
 from oddsmith.service.messages import ErrorAnswer
 
+if TYPE_CHECKING:
+    from oddsmith.service.routes import Route
+
 __all__ = ["document"]
+
+JsonSchema: TypeAlias = dict[str, Any]
+"""A JSON schema, as msgspec makes it."""
 
 _REASONS = {
     400: "The request is malformed.",
@@ -34,12 +40,12 @@ _LINKS = {
 
 
 @cache
-def document(routes: Sequence[Any]) -> bytes:
+def document(routes: "Sequence[Route]") -> bytes:
     """The document as JSON."""
     types = [ErrorAnswer, *(t for route in routes for t in (route.message, route.answer) if t is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     ref = dict(zip(types, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, object]] = {}
     for route in routes:
         fields = {} if route.message is None else components[route.message.__name__]["properties"]
         paths.setdefault(route.path, {})[route.method.lower()] = _described(route, ref, fields)
@@ -58,17 +64,17 @@ def document(routes: Sequence[Any]) -> bytes:
     )
 
 
-def _described(route: Any, ref: dict[Any, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping[str, JsonSchema]) -> dict[str, object]:
     """One route as an operation; `fields` are the schemas of its message's fields."""
     responses = {str(status): _answer(_REASONS[status], ref[ErrorAnswer]) for status in route.statuses}
     if route.name == "ready":
         responses["503"] = _answer(_REASONS[503], ref[route.answer])
     responses["200"] = _answer(route.summary, ref[route.answer] if route.answer else {})
     if route.name == "metrics":
-        responses["200"]["content"] = {"text/plain": {"schema": {"type": "string"}}}
+        responses["200"] = {"description": route.summary, "content": {"text/plain": {"schema": {"type": "string"}}}}
     if route.name == "decide":
         responses["200"]["links"] = _LINKS
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         "operationId": route.name,
         "summary": route.summary,
         "responses": dict(sorted(responses.items())),
@@ -82,12 +88,12 @@ def _described(route: Any, ref: dict[Any, Any], fields: dict[str, Any]) -> dict[
     return described
 
 
-def _parameter(name: str, schema: dict[str, Any], path: str) -> dict[str, Any]:
+def _parameter(name: str, schema: JsonSchema, path: str) -> dict[str, object]:
     """A field of a query; one that may be left out is never null in a URL."""
     within = f"{{{name}}}" in path
     plain = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
     return {"name": name, "in": "path" if within else "query", "required": within, "schema": plain}
 
 
-def _answer(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _answer(summary: str, schema: JsonSchema) -> dict[str, object]:
     return {"description": summary, "content": {"application/json": {"schema": schema}}}

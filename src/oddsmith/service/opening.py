@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from oddsmith import kernels
 from oddsmith.errors import BadFile, InvalidInput, NotPortable
@@ -98,7 +97,7 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
         raise NotPortable(f"{file.path}: {error}") from error
     compiled = kernels.compiled()  # numba takes seconds to import: not within the timeout of the first decision
     seed = secrets.randbits(62) if file.seed is None else file.seed
-    about = {
+    about: dict[str, object] = {
         "experiment": file.name,
         "seed": seed,
         "arms": list(file.arms),
@@ -125,7 +124,7 @@ def _check_apart(what: str, given: list[str]) -> None:
         raise InvalidInput(f"experiments must have {what} of their own; got {twice[0]!r} twice")
 
 
-def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, Any]) -> Store:
+def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, object]) -> Store:
     if settings.shared:
         from oddsmith.storage.postgres.store import PostgresStore
 
@@ -133,7 +132,7 @@ def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, 
     return SQLiteStore(settings.store, policy, rule=settings.rule, about=about)
 
 
-def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
+def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> None:
     """Refuses a seed, arms, units or arithmetic other than those the log was begun with.
 
     Compiled kernels round other last bits than numpy's, and states must be the same to the last bit.

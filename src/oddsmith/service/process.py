@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oddsmith.errors import InvalidInput
 from oddsmith.service.clock import Clock
@@ -11,6 +11,9 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.metrics import Metrics
 from oddsmith.service.opening import Opened
+
+if TYPE_CHECKING:
+    from oddsmith.service.routes import Route
 
 __all__ = ["NotFound", "Service"]
 
@@ -25,7 +28,7 @@ class Service:
     """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes."""
 
     def __init__(
-        self, opened: Sequence[Opened], routes: Sequence[Any], ring: KeyRing | None, clock: Clock | None = None
+        self, opened: Sequence[Opened], routes: "Sequence[Route]", ring: KeyRing | None, clock: Clock | None = None
     ) -> None:
         self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
         self.experiments: dict[str, Experiment] = {}

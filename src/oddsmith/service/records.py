@@ -1,10 +1,9 @@
 """The record of one decision: the decision, its events and reward, and on request the votes of all experts."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 
+from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.exact_json import encode
 from oddsmith.policies.judge import gts_inside
@@ -35,13 +34,12 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     record.counts_since = account.settled or None
     record.events = [_event(experiment, line) for line in lines]
     if explain and evidence.votes is not None:
-        record.experts = _experts(experiment, decision, evidence, made)
+        record.experts = _experts(experiment, decision, evidence.votes, made)
     return record
 
 
 def _record(experiment: Experiment, decision: Decision, evidence: Evidence, made: Line) -> DecisionRecord:
-    context: Any = decision.context
-    eligible = decision.eligible
+    context, eligible = decision.context, decision.eligible
     names = None if eligible is None else [arm for arm, free in zip(experiment.arms, eligible, strict=True) if free]
     return DecisionRecord(
         id=made.id,
@@ -63,14 +61,13 @@ def _record(experiment: Experiment, decision: Decision, evidence: Evidence, made
     )
 
 
-def _event(experiment: Experiment, line: Line) -> dict[str, Any]:
+def _event(experiment: Experiment, line: Line) -> dict[str, object]:
     value = None if line.value is None else experiment.scale.value(line.value)
     return {"position": line.position, "kind": line.kind, "value": value, "key": line.key, "time": line.time}
 
 
-def _experts(experiment: Experiment, decision: Decision, evidence: Evidence, made: Line) -> list[dict[str, Any]]:
+def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Line) -> list[dict[str, object]]:
     """Each expert's vote and its weight in the vote, the heaviest first."""
-    votes: Any = evidence.votes
     opened = experiment.opened
     folded = restore(experiment.store, opened.policy, until=made.seen or 0, change=opened.change)
     judged = gts_inside(folded.policy)

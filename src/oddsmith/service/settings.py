@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.files import PolicyFile
@@ -60,7 +59,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     store = keys.text("store", f"{file.name}.sqlite")
     if "://" in store and not store.startswith(_POSTGRES):
         raise InvalidInput(f"service.store must be a file, or postgresql://…; got {store.split('://')[0]}://…")
-    rule: Any = keys.text("reward_rule", "first", choices=("first", "sum"))
+    rule: Rule = "sum" if keys.text("reward_rule", "first", choices=("first", "sum")) == "sum" else "first"
     window = _optional(keys, "window_s", 1e-3, 1e10)
     low, high = file.reward_scale.low, file.reward_scale.high
     default = keys.number("default_reward", low, low=low, high=high)

@@ -2,12 +2,12 @@
 
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oddsmith.service.limits import SAFE_HEADERS
+from oddsmith.service.limits import SAFE_HEADERS, Limits
 from oddsmith.service.response import Refusal
 
 __all__ = ["Wire", "server_config"]
@@ -94,7 +94,7 @@ class Wire(HttpToolsProtocol):
         self.transport.close()
 
 
-def server_config(app: Any, *, host: str, port: int) -> uvicorn.Config:
+def server_config(app: Limits, *, host: str, port: int) -> uvicorn.Config:
     """How uvicorn serves us: by `Wire`, without websockets, banner or trust in forwarded addresses.
 
     What is logged is left to the caller.

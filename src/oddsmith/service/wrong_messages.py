@@ -31,7 +31,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 )
 
 
-def sentence(error: str, message: Any, body: bytes) -> str:
+def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     """The refusal of a `body` that is not a `message`, from the words of msgspec's `error`.
 
     >>> from oddsmith.service.messages import RewardGiven
@@ -45,7 +45,8 @@ def sentence(error: str, message: Any, body: bytes) -> str:
     found = _PLACE.search(error)
     place = found[1] if found else ""
     text = error[: found.start()] if found else error
-    fields = {"decisions": DecideEntry, "rewards": RewardEntry}.get(place[1:].partition("[")[0], message)
+    entries: dict[str, type[msgspec.Struct]] = {"decisions": DecideEntry, "rewards": RewardEntry}
+    fields = entries.get(place[1:].partition("[")[0], message)
     names = ", ".join(fields.__struct_fields__)
     where = f"{place.removeprefix('.')}: " if place else ""
     if missing := re.fullmatch(r"Object missing required field `(.*)`", text):

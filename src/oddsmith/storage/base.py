@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
@@ -17,22 +17,8 @@ from oddsmith.storage.events import (
     Reward,
 )
 
-__all__ = [
-    "ContextErased",
-    "Erased",
-    "Evidence",
-    "Foldable",
-    "EventKind",
-    "Line",
-    "Reading",
-    "Receipt",
-    "Rule",
-    "Snapshot",
-    "Store",
-    "Window",
-    "line_of",
-    "thinned",
-]
+__all__ = ["ContextErased", "Erased", "EventKind", "Evidence", "Foldable", "Line", "Reading", "Receipt", "Rule"]
+__all__ += ["Snapshot", "Store", "Window", "line_of", "thinned"]
 
 EventKind: TypeAlias = Literal[
     "decision", "activation", "reward", "default", "correction", "expert added", "expert retired"
@@ -134,11 +120,11 @@ class Foldable(Protocol):
 
 
 class Reading(Foldable, Protocol):
-    """What can be read of a store, by anyone, without the policy it belongs to."""
+    """What can be read of a store without the policy it belongs to."""
 
     @property
     def about(self) -> dict[str, Any]:
-        """What was said about the experiment when the store was made: JSON."""
+        """The facts about the experiment that were given when the store was made: JSON."""
         ...
 
     @property
@@ -224,19 +210,19 @@ class ContextErased(StoreFailed):
 
 
 class Erased:
-    """The context of a decision after it was erased: whoever looks at it is told so; fixed experts never do."""
+    """The context of a decision after it was erased: to read it is refused; fixed experts never read it."""
 
-    def _refuse(self, *_: Any) -> Any:
+    def _refuse(self, *_: object) -> NoReturn:
         raise ContextErased(
             "contexts must be there for a policy that learns from them; this one was erased, and no snapshot is later"
         )
 
     __array__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)  # so that it can be copied
-        return self._refuse()
+        self._refuse()
 
     def __repr__(self) -> str:
         return "Erased()"

@@ -6,7 +6,7 @@ restart advances a snapshot. Where a line rewrites what came before a state, an 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from oddsmith.decision import Decision, State
 from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
@@ -93,7 +93,7 @@ def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chang
             raise
     learnt = settle(newest, with_decisions(store, latest.items), until, change)
     again = start_at(start.position)  # the other was written into
-    plain: Any = judge(again.policy)
+    plain = judge(again.policy)
     if plain is None:
         return learnt
     bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
@@ -210,7 +210,7 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
 
 def _weighed(policy: Policy, state: State, decision: Decision, reward: float) -> State:
     """The state with its weights alone changed, as they follow from what is recorded: experts refused the reward."""
-    plain: Any = judge(policy)
+    plain = judge(policy)
     if plain is None:
         return state
     try:

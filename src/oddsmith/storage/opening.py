@@ -1,4 +1,4 @@
-"""open_reader: a store by the place it is at, for whoever only reads."""
+"""open_reader: a store by the place it is at, to read it."""
 
 from oddsmith.errors import InvalidInput
 from oddsmith.storage.base import Reading

@@ -32,7 +32,7 @@ __all__ = [
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""
 
-_NOBODY = 255
+_NO_ARM = 255
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -80,15 +80,15 @@ class AnotherValue(Conflict):
 
     def __init__(self, line: Line, first: float | None) -> None:
         self.line, self.first = line, first
-        super().__init__(self._said(first, line.value))
+        super().__init__(self._sentence(first, line.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
         """The same in the units that rewards are sent in; shares of the weight have none."""
         if self.first is None or self.line.value is None or self.line.kind not in ("reward", "default", "correction"):
             return self
-        return Conflict(self._said(scale.value(self.first), scale.value(self.line.value)))
+        return Conflict(self._sentence(scale.value(self.first), scale.value(self.line.value)))
 
-    def _said(self, first: float | None, got: float | None) -> str:
+    def _sentence(self, first: float | None, got: float | None) -> str:
         key = f" with key {self.line.key!r}" if self.line.key else ""
         return f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it was first; got {got:.12g}"
 
@@ -127,17 +127,17 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     return Evidence(votes, plain.get("shadow", False))
 
 
-def _pack_votes(votes: Array) -> tuple[list[Any], bytes]:
-    """[K, kind], and the bytes: "u1" is the arm of each expert, _NOBODY for none; "f8" all ballots as they are."""
+def _pack_votes(votes: Array) -> tuple[tuple[int, str], bytes]:
+    """[K, kind], and the bytes: "u1" is the arm of each expert, _NO_ARM for none; "f8" all ballots as they are."""
     n_arms, whole = votes.shape[1], votes == 1.0
     cast = whole.any(axis=1)
-    if n_arms < _NOBODY and np.count_nonzero(votes) == np.count_nonzero(whole) == np.count_nonzero(cast):
-        return [n_arms, "u1"], np.where(cast, whole.argmax(axis=1), _NOBODY).astype("u1").tobytes()
-    return [n_arms, "f8"], np.asarray(votes, dtype="<f8").tobytes()
+    if n_arms < _NO_ARM and np.count_nonzero(votes) == np.count_nonzero(whole) == np.count_nonzero(cast):
+        return (n_arms, "u1"), np.where(cast, whole.argmax(axis=1), _NO_ARM).astype("u1").tobytes()
+    return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()
 
 
-def _unpack_votes(said: list[Any], content: bytes) -> Array:
-    n_arms, kind = said
+def _unpack_votes(form: tuple[int, str], content: bytes) -> Array:
+    n_arms, kind = form
     if kind == "f8":
         return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
     arms = np.frombuffer(content, dtype="u1")
@@ -145,7 +145,7 @@ def _unpack_votes(said: list[Any], content: bytes) -> Array:
     return votes
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """An array, or a number of numpy's, as a list or a number."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()

@@ -39,9 +39,10 @@ def repeated(draws: Draws) -> BetFamily:
     """The previous row's arm, where it is known that it can be drawn or nothing is known."""
     before = np.concatenate([draws.arm[:1], draws.arm[:-1]])
     possible = np.arange(len(before)) > 0
-    for table in (draws.odds, draws.eligible):
-        if table is not None:
-            possible &= drawn(table, before) > 0
+    if draws.odds is not None:
+        possible &= drawn(draws.odds, before) > 0
+    if draws.eligible is not None:
+        possible &= drawn(draws.eligible, before)
 
     def gains(rows: slice) -> Array:
         same = np.where(draws.arm[rows] == before[rows], draws.inverse[rows], 0.0) - 1.0

@@ -197,11 +197,11 @@ def _figure(exact: Cloud, parts: dict[str, Any]) -> Figure:
     for panel in (cover, cloud, laplace):
         _contours(panel, exact, "#888888", ":")
     heavy = covered.share > 1e-4
-    sizes, style = 1200 * covered.share[heavy], {"edgecolors": COLOURS[6], "linewidths": 0.5}
-    cover.scatter(*covered.points[heavy].T, s=sizes, color=COLOURS[4], **style)
+    sizes, (x, y) = 1200 * covered.share[heavy], covered.points[heavy].T
+    cover.scatter(x, y, s=sizes, color=COLOURS[4], edgecolors=COLOURS[6], linewidths=0.5)
     some = np.linspace(0, m - 1, _DRAWN).astype(int)
-    sizes = 25 * particles.share[some] / particles.share.max()
-    cloud.scatter(*particles.points[some].T, s=sizes, color=COLOURS[2], alpha=0.6, linewidths=0)
+    sizes, (x, y) = 25 * particles.share[some] / particles.share.max(), particles.points[some].T
+    cloud.scatter(x, y, s=sizes, color=COLOURS[2], alpha=0.6, linewidths=0)
     root = np.linalg.cholesky(np.linalg.inv(precision))
     circle = np.stack([f(np.linspace(0, 2 * np.pi, 200)) for f in (np.cos, np.sin)])
     for mass in _MASSES:

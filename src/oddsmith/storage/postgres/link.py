@@ -3,18 +3,21 @@
 import asyncio
 import re
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from oddsmith.errors import BadFile, InvalidInput, MissingExtra, StoreFailed
 from oddsmith.storage.meta import check_format, check_owner
 
-__all__ = ["Link", "PATIENCE", "PLACES", "SESSION", "belong", "check_server", "passing", "said", "trouble"]
+__all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "check_server", "create_or_check_owner"]
+__all__ += ["one_line", "retryable_errors", "server_errors"]
 
-PATIENCE = 2.0  # seconds that anyone waits for a server that does not answer
+PATIENCE = 2.0  # seconds to wait for a server that does not answer
 PLACES = 20  # bits of a position that are the place in its transaction
 SESSION = {
     "application_name": "oddsmith",
@@ -26,9 +29,23 @@ SESSION = {
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _READERS = 4
 _UNREADABLE = "url must be an address like postgresql://user@host:5432/name; this one cannot be read"
-_SCHEMA_LOCK = 0x6F6464736D697468  # any number that nobody else locks
+_SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
 
 T = TypeVar("T")
+
+
+class Connection(Protocol):
+    """What is used of a connection of asyncpg."""
+
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
+    def get_server_version(self) -> tuple[Any, ...]: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+    async def execute(self, query: str, *values: object) -> str: ...
+    async def executemany(self, query: str, rows: Iterable[tuple[object, ...]]) -> None: ...
+    async def fetch(self, query: str, *values: object) -> list[tuple[Any, ...]]: ...
+    async def fetchval(self, query: str, *values: object) -> Any: ...
+    async def close(self, *, timeout: float) -> None: ...
 
 
 class Link:
@@ -49,9 +66,9 @@ class Link:
         self._thread = threading.Thread(target=self.loop.run_forever, name=f"link of {experiment}", daemon=True)
         self._thread.start()
         self._closed = False
-        self._pool: Any = self.run(self._make_pool())
+        self._pool = self.run(self._make_pool())
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, object, T]) -> T:
         """What a coroutine gives, for any thread but the link's own."""
         if self._closed:
             work.close()
@@ -61,14 +78,15 @@ class Link:
         except CancelledError as error:
             raise StoreFailed(f"{self.where} cannot be used: it is closed") from error
 
-    async def connect(self) -> Any:
+    async def connect(self) -> Connection:
         """A connection of one's own."""
         try:
-            return await self._driver.connect(self._url, timeout=PATIENCE, server_settings=SESSION)
+            connection: Connection = await self._driver.connect(self._url, timeout=PATIENCE, server_settings=SESSION)
+            return connection
         except (ValueError, OverflowError) as error:  # its words may hold part of a password
             raise InvalidInput(_UNREADABLE) from error
 
-    def read(self, query: str, *values: Any, patience: float = 10.0) -> list[Any]:
+    def read(self, query: str, *values: object, patience: float = 10.0) -> list[tuple[Any, ...]]:
         """The rows that a statement gives, on one of a few connections."""
         return self.run(self._fetch(query, values, patience))
 
@@ -83,26 +101,26 @@ class Link:
         self._thread.join()
         self.loop.close()
 
-    async def _fetch(self, query: str, values: tuple[Any, ...], patience: float) -> list[Any]:
+    async def _fetch(self, query: str, values: tuple[object, ...], patience: float) -> list[tuple[Any, ...]]:
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.acquire(timeout=PATIENCE)
                 try:
-                    found: list[Any] = await connection.fetch(query, *values)
-                    return found
+                    rows: list[tuple[Any, ...]] = await connection.fetch(query, *values)
+                    return rows
                 except BaseException:  # whatever state it is in, it is not waited for
                     connection.terminate()
                     raise
                 finally:
                     await self._pool.release(connection)
-        except trouble() as error:
-            raise StoreFailed(f"{self.where} could not be read: {said(error)}") from error
+        except server_errors() as error:
+            raise StoreFailed(f"{self.where} could not be read: {one_line(error)}") from error
 
     async def _make_pool(self) -> Any:
-        async def _reset(_: Any) -> None:
+        async def _reset(_: Connection) -> None:
             """Nothing to undo: no statement here changes its session."""
 
-        async def _connect(*_: Any, **__: Any) -> Any:
+        async def _connect(*_: object, **__: object) -> Connection:
             return await self.connect()
 
         return await self._driver.create_pool(self._url, min_size=0, max_size=_READERS, reset=_reset, connect=_connect)
@@ -111,16 +129,16 @@ class Link:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._pool.close()
-        except trouble():
+        except server_errors():
             self._pool.terminate()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)  # nobody is left waiting
+        await asyncio.gather(*left, return_exceptions=True)
 
 
-async def belong(connection: Any, link: Link, mine: Mapping[str, str]) -> int:
-    """Make a new experiment the store that says `mine` of itself, or check that it is; returns its number."""
+async def create_or_check_owner(connection: Connection, link: Link, mine: Mapping[str, str]) -> int:
+    """The number of the experiment: a new one, with `mine` in its table `meta`, or one whose owner is the same."""
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes it
         if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
@@ -141,10 +159,10 @@ async def belong(connection: Any, link: Link, mine: Mapping[str, str]) -> int:
     return number
 
 
-async def check_server(connection: Any, where: str, experiment: int, answered: int) -> None:
+async def check_server(connection: Connection, where: str, experiment: int, answered: int) -> None:
     """Refuse a server that could lose events, or give positions below those that are taken or were answered."""
-    if connection.get_server_version().major < 13:
-        raise BadFile(f"{where} must be on PostgreSQL 13 or later; got {connection.get_server_version().major}")
+    if connection.get_server_version()[0] < 13:
+        raise BadFile(f"{where} must be on PostgreSQL 13 or later; got {connection.get_server_version()[0]}")
     for name, wanted in (("fsync", "on"), ("server_encoding", "UTF8")):
         if (found := await connection.fetchval("select current_setting($1)", name)) != wanted:
             raise BadFile(f"{where} must be on a server with {name} = {wanted}; got {found}")
@@ -159,25 +177,25 @@ async def check_server(connection: Any, where: str, experiment: int, answered: i
         raise BadFile(f"{where} has lost events that were answered: it ends at {last}, and {answered} was answered")
 
 
-def trouble() -> tuple[type[Exception], ...]:
-    """What goes wrong between us and a server."""
+def server_errors() -> tuple[type[Exception], ...]:
+    """The errors of a server, or of the way to it."""
     driver = _driver()
     return (OSError, driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
 
 
-def passing() -> tuple[type[Exception], ...]:
+def retryable_errors() -> tuple[type[Exception], ...]:
     """Two transactions in each other's way: the one that was broken up may be tried again."""
     return (_driver().DeadlockDetectedError, _driver().SerializationError)
 
 
-def said(error: Exception) -> str:
-    """What an error says, in one line; a time-out says nothing."""
+def one_line(error: Exception) -> str:
+    """The message of an error in one line; a time-out has none."""
     return " ".join(str(error).split()) or f"no answer ({type(error).__name__})"
 
 
-def _driver() -> Any:
+def _driver() -> ModuleType:
     try:
         import asyncpg
     except ImportError as error:
         raise MissingExtra(f"PostgresStore needs the extra oddsmith[postgres]; {error}") from error
-    return asyncpg
+    return asyncpg  # type: ignore[no-any-return]

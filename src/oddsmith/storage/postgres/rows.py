@@ -5,10 +5,9 @@ order and do not block each other for ever. Their positions are those of the ord
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from oddsmith.storage.base import Receipt
-from oddsmith.storage.postgres.link import PLACES
+from oddsmith.storage.postgres.link import PLACES, Connection
 from oddsmith.storage.rows import EARLY, EventRow, repeated, unrewarded
 
 __all__ = ["GROUP", "write"]
@@ -51,7 +50,7 @@ cross join lateral (
 _REWARDED = "select distinct id from events where experiment = $1 and id = any($2) and kind in ('reward', 'default')"
 
 
-async def write(connection: Any, experiment: int, rows: Sequence[EventRow]) -> list[Receipt]:
+async def write(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> list[Receipt]:
     """Write the rows that are not there yet; returns the receipts of all."""
     receipts: dict[int, Receipt] = {i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)}
     given = [i for i in range(len(rows)) if i not in receipts]
@@ -84,7 +83,7 @@ def _decided_before(rows: Sequence[EventRow]) -> set[int]:
     return found
 
 
-async def _idle(connection: Any, experiment: int, rows: Sequence[EventRow]) -> list[int]:
+async def _idle(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> list[int]:
     """Which rows correct a decision that has no reward, neither in the store nor before them in the group."""
     asked = {row.line.id for row in rows if row.line.kind == "correction"}
     if not asked:

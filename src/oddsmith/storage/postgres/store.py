@@ -3,18 +3,27 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
-from oddsmith.storage.postgres.link import PATIENCE, Link, belong, check_server, passing, said, trouble
+from oddsmith.storage.postgres.link import (
+    PATIENCE,
+    Connection,
+    Link,
+    check_server,
+    create_or_check_owner,
+    one_line,
+    retryable_errors,
+    server_errors,
+)
 from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
 from oddsmith.storage.rows import EventRow, row_of
@@ -34,7 +43,7 @@ class PostgresStore(PostgresReader):
     commit. Receipts come after the commit, with `synchronous_commit` on. Positions are not dense: they are the number
     of the transaction times 2²⁰ plus the place in it, and a position may be answered a moment before `head` reaches it.
 
-    When the server does not answer, whoever waits gets `StoreFailed` within two seconds; the next call connects again.
+    When the server does not answer, callers get `StoreFailed` within two seconds; the next call connects again.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -45,7 +54,13 @@ class PostgresStore(PostgresReader):
     """
 
     def __init__(
-        self, url: str, policy: Policy, *, experiment: str, rule: Rule = "first", about: dict[str, Any] | None = None
+        self,
+        url: str,
+        policy: Policy,
+        *,
+        experiment: str,
+        rule: Rule = "first",
+        about: Mapping[str, object] | None = None,
     ) -> None:
         check_rule(rule)
         mine = meta_of(policy, rule, about or {})
@@ -53,7 +68,7 @@ class PostgresStore(PostgresReader):
         self._entry, self._closed, self._writing = threading.Lock(), False, False
         self._waiting: deque[_Entry] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._connection: Any = None
+        self._connection: Connection | None = None
         self._answered, self._pause, self._again = 0, 0.0, 0.0
         with ExitStack() as undo:
             link = Link(url, experiment)
@@ -118,11 +133,11 @@ class PostgresStore(PostgresReader):
         try:
             async with asyncio.timeout(15 * PATIENCE):  # another replica may be making the tables
                 self._connection = await link.connect()
-                number = await belong(self._connection, link, mine)
+                number = await create_or_check_owner(self._connection, link, mine)
                 await check_server(self._connection, link.where, number, 0)
-        except trouble() as error:
+        except server_errors() as error:
             self._drop()
-            raise StoreFailed(f"{link.where} cannot be opened: {said(error)}") from error
+            raise StoreFailed(f"{link.where} cannot be opened: {one_line(error)}") from error
         except BaseException:
             self._drop()
             raise
@@ -131,12 +146,12 @@ class PostgresStore(PostgresReader):
         self._task = self._link.loop.create_task(self._write_on())
 
     async def _write_on(self) -> None:
-        """Write group after group while anyone waits."""
+        """Write group after group while entries wait."""
         while group := self._taken():
             rows = [row for rows, _ in group for row in rows]
             try:
                 receipts = [one for i in range(0, len(rows), GROUP) for one in await self._write(rows[i : i + GROUP])]
-            except Exception as error:  # nobody is answered, nor those who queued meanwhile
+            except Exception as error:  # also for entries that were queued meanwhile
                 self._drop()
                 self._fail(group, error)
                 continue
@@ -145,7 +160,7 @@ class PostgresStore(PostgresReader):
                 future.set_result(tuple(islice(answers, len(rows))))
 
     def _taken(self, limit: int = GROUP) -> list[_Entry]:
-        """The next group: up to `limit` rows of those who wait, or one who brings more."""
+        """The next group: entries with up to `limit` rows in sum, or one entry with more."""
         group: list[_Entry] = []
         with self._entry:
             size = 0
@@ -158,7 +173,7 @@ class PostgresStore(PostgresReader):
         return group
 
     def _fail(self, group: list[_Entry], error: Exception) -> None:
-        failure = StoreFailed(f"{self._link.where} could not be written: {said(error)}")
+        failure = StoreFailed(f"{self._link.where} could not be written: {one_line(error)}")
         failure.__cause__ = error
         with self._entry:
             group += self._waiting
@@ -174,14 +189,14 @@ class PostgresStore(PostgresReader):
                 try:
                     receipts = await write(connection, self._number, rows)
                     break
-                except passing():  # safe to repeat: nothing was kept, and an event is kept once
+                except retryable_errors():  # safe to repeat: nothing was kept, and an event is kept once
                     if attempt == _ATTEMPTS - 1:
                         raise
         self.commits += 1
         self._answered = max(self._answered, *(receipt.position for receipt in receipts))
         return receipts
 
-    async def _connected(self) -> Any:
+    async def _connected(self) -> Connection:
         """The writing connection, made anew where it was lost, unless that failed a moment ago."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
@@ -211,5 +226,5 @@ class PostgresStore(PostgresReader):
         if connection is not None and not connection.is_closed():
             try:
                 await connection.close(timeout=PATIENCE)
-            except trouble():
+            except server_errors():
                 connection.terminate()

@@ -1,4 +1,4 @@
-"""The file of a SQLiteStore: its lock against a second process, its connections, and whom it belongs to."""
+"""The file of a SQLiteStore: its lock against a second process, its connections, and its owner."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.meta import check_format, check_owner
 
-__all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "belong", "connect", "file_facts", "meta"]
+__all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "connect", "create_or_check_owner", "file_facts", "meta"]
 
 SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
@@ -44,7 +44,7 @@ class Lock:
 
 
 class FileFacts(NamedTuple):
-    """A store's file: bytes of it, of its write-ahead log, and free on its disk; who writes; what is broken in it."""
+    """A store's file: its bytes, those of its write-ahead log and those free on its disk; its writer; its damage."""
 
     size: int
     log_size: int
@@ -58,12 +58,12 @@ def file_facts(path: Path) -> FileFacts:
     beside = path.with_name(path.name + "-wal")
     try:
         with closing(connect(path, read_only=True)) as connection:
-            (said,) = connection.execute("pragma integrity_check(1)").fetchone()
+            (report,) = connection.execute("pragma integrity_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
-        said = str(error)
+        report = str(error)
     log_size = beside.stat().st_size if beside.exists() else 0
     free = shutil.disk_usage(path.parent).free
-    return FileFacts(path.stat().st_size, log_size, free, _holder(path), None if said == "ok" else said)
+    return FileFacts(path.stat().st_size, log_size, free, _holder(path), None if report == "ok" else report)
 
 
 def _holder(path: Path) -> str | None:
@@ -109,8 +109,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def belong(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:
-    """Make a new file the store that says `mine` of itself, or check that it is."""
+def create_or_check_owner(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:
+    """Make a new file a store with `mine` in its table `meta`; refuse a store of another owner."""
     if _tables(connection):
         check_owner(path, meta(connection, path), mine)
         return
@@ -120,12 +120,12 @@ def belong(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> 
 
 
 def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
-    """What a store says of itself."""
+    """The table `meta` of a store."""
     try:
-        said = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
+        rows = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
-    return check_format(path, said)
+    return check_format(path, rows)
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

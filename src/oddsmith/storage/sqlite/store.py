@@ -3,12 +3,12 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
@@ -16,7 +16,7 @@ from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
-from oddsmith.storage.sqlite.files import Lock, belong, connect
+from oddsmith.storage.sqlite.files import Lock, connect, create_or_check_owner
 from oddsmith.storage.sqlite.reading import SQLiteReader
 
 __all__ = ["SQLiteStore"]
@@ -59,7 +59,7 @@ class SQLiteStore(SQLiteReader):
     """
 
     def __init__(
-        self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: dict[str, Any] | None = None
+        self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: Mapping[str, object] | None = None
     ) -> None:
         check_rule(rule)
         self.commits = 0
@@ -68,7 +68,7 @@ class SQLiteStore(SQLiteReader):
         with ExitStack() as undo:
             undo.callback(Lock(path).release)
             self._writing = undo.enter_context(closing(connect(path)))
-            belong(self._writing, path, meta_of(policy, rule, about or {}))
+            create_or_check_owner(self._writing, path, meta_of(policy, rule, about or {}))
             super().__init__(path)
             self._files = undo.pop_all()
         self._writer, self._entry = threading.Lock(), threading.Lock()
@@ -175,7 +175,7 @@ class SQLiteStore(SQLiteReader):
         try:
             with self._transaction():
                 answers = [tuple(_insert(self._writing, row) for row in rows) for rows, _ in group]
-        except Exception as error:  # nobody is answered
+        except Exception as error:
             for _, future in group:
                 future.set_exception(error)
             return
@@ -206,13 +206,13 @@ class SQLiteStore(SQLiteReader):
         try:
             if self._writing.in_transaction:
                 self._writing.execute("rollback")
-        except sqlite3.Error as worse:  # whoever waits is answered all the same
+        except sqlite3.Error as worse:  # the futures are resolved all the same
             self._broken = f"{worse}; open it anew"
         if isinstance(error, sqlite3.Error):
             return StoreFailed(f"{self.path} could not be written: {error}")
         return error
 
-    def _change(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
+    def _change(self, *statements: tuple[str, tuple[object, ...]]) -> int:
         """Run statements in one transaction; returns how many rows the last one changed."""
         changed = 0
         with self._transaction():
