@@ -13,8 +13,8 @@ import pytest
 import oddsmith as od
 from audit.served import BEGAN, Served, policy
 from oddsmith.audit import Finding, doctor
-from oddsmith.audit.ailments import AILMENTS
 from oddsmith.audit.charts import RECENT, chart_of
+from oddsmith.audit.doctor import AILMENTS
 from oddsmith.storage import DecisionMade, Event, Reward, SQLiteStore
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 

@@ -15,8 +15,7 @@ from oddsmith.policies.judge import gts_inside
 from oddsmith.progress import progress
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Line, Reading
-from oddsmith.storage.folding import Folded, settle, with_decisions
-from oddsmith.storage.rosters import roster_change
+from oddsmith.storage.folding import Folded, roster_change, settle, with_decisions
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
 __all__ = ["Chart", "RECENT", "chart_of"]
@@ -73,11 +72,8 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
     """The chart of a store at a place."""
     chart = Chart(reading, now, reading.head())
     items, made = _read_lines(chart)
-    chart.recent = [
-        (position, decision)
-        for position, (decision, *_) in zip(made, read_decisions(reading, made), strict=True)
-        if decision is not None
-    ]
+    read = zip(made, read_decisions(reading, made), strict=True)
+    chart.recent = [(position, decision) for position, (decision, *_) in read if decision is not None]
     _read_windows(chart)
     arbiter = judge_of(reading)
     if arbiter is None:

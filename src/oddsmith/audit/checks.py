@@ -9,12 +9,12 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
-from oddsmith.experts.answered import RecordedAdvice as Asked
+from oddsmith.experts.answered import RecordedAdvice
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Evidence
 from oddsmith.uniforms import Uniforms
 
-__all__ = ["CLOSE", "INCUMBENT", "Said", "check_advice", "check_draw", "check_odds", "check_sleep", "same_odds"]
+__all__ = ["CLOSE", "INCUMBENT", "Opinions", "check_advice", "check_draw", "check_odds", "check_sleep", "same_odds"]
 
 CLOSE = 1e-9  # what models that are asked again may differ by
 INCUMBENT = "an incumbent acted"
@@ -69,8 +69,8 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
         return Untested(INCUMBENT)
     if votes is None:
         return Untested("votes were not kept")
-    said = judge.odds(state, Asked(votes, votes), eligible=decision.eligible, step=decision.step)
-    return same_odds(decision.propensities, said.propensities, tolerance)
+    again = judge.odds(state, RecordedAdvice(votes, votes), eligible=decision.eligible, step=decision.step)
+    return same_odds(decision.propensities, again.propensities, tolerance)
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
@@ -79,8 +79,8 @@ def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
     return None if by <= tolerance else Differs(f"odds {_some(recorded)}", _some(follows), by)
 
 
-class Said(NamedTuple):
-    """What experts say when they are asked again: predictions (N, K), votes where they are known, and who matters."""
+class Opinions(NamedTuple):
+    """Experts' predictions (N, K) when they are asked again, votes where they are known, and which experts matter."""
 
     names: Sequence[str]
     predictions: Array
@@ -88,25 +88,25 @@ class Said(NamedTuple):
     matters: Bools | np.bool_
 
 
-def check_advice(decision: Decision, votes: Array | None, said: Said) -> CheckResult:
+def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
     """Whether the experts say again what was recorded, to 1e-9.
 
     One that slept then is not held to what it says now: it may have failed, or been late.
     """
-    advice, now = decision.advice, said.predictions[:, decision.number]
-    if advice is None or now.shape != advice.shape:
-        return Differs(f"advice of {0 if advice is None else len(advice)} experts", f"a roster of {len(now)}")
+    advice, column = decision.advice, now.predictions[:, decision.number]
+    if advice is None or column.shape != advice.shape:
+        return Differs(f"advice of {0 if advice is None else len(advice)} experts", f"a roster of {len(column)}")
     slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
-    same = (np.abs(now - advice) <= CLOSE) | (np.isnan(now) & np.isnan(advice))
+    same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & np.isnan(advice))
     if (wrong := ~slept & ~same).any():
         i = int(wrong.argmax())
-        return Differs(f"{_number(advice[i])} from {said.names[i]!r}", _number(now[i]))
-    if votes is not None and said.ballots is not None:
-        far = (np.abs(said.ballots - votes) > _VOTES).any(axis=1)
-        if (wrong := ~slept & far & ~_tied(said.predictions, votes)).any():
+        return Differs(f"{_number(advice[i])} from {now.names[i]!r}", _number(column[i]))
+    if votes is not None and now.ballots is not None:
+        far = (np.abs(now.ballots - votes) > _VOTES).any(axis=1)
+        if (wrong := ~slept & far & ~_tied(now.predictions, votes)).any():
             i = int(wrong.argmax())
-            return Differs(f"votes {_some(votes[i])} of {said.names[i]!r}", _some(said.ballots[i]))
-    if (slept & said.matters & ~np.isnan(now)).any():
+            return Differs(f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i]))
+    if (slept & now.matters & ~np.isnan(column)).any():
         return Untested("an expert slept in it that speaks now")
     return None
 

@@ -17,7 +17,7 @@ from oddsmith.logs.table import Log
 from oddsmith.progress import progress
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Reading
-from oddsmith.storage.rosters import roster_change
+from oddsmith.storage.folding import roster_change
 
 __all__ = ["Exported", "export", "log_batches_of"]
 

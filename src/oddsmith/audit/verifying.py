@@ -14,7 +14,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import judge, judge_from_json, judge_to_json
 from oddsmith.progress import progress
 from oddsmith.storage.base import Reading
-from oddsmith.storage.rosters import roster_change
+from oddsmith.storage.folding import roster_change
 from oddsmith.uniforms import Uniforms
 
 __all__ = ["judge_of", "verify"]
@@ -65,12 +65,12 @@ def verify(
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
     """The judge that the store names, else that of the policy; None where there is none."""
-    said = reading.about.get("judge")
-    if said is None:
+    kept = reading.about.get("judge")
+    if kept is None:
         return None if policy is None else judge(policy)
-    if policy is not None and (mine := judge_to_json(policy)) != said:
-        raise BadFile(f"the policy must be the one the store was made with; {difference(said, mine)}")
-    return judge_from_json(said)
+    if policy is not None and (mine := judge_to_json(policy)) != kept:
+        raise BadFile(f"the policy must be the one the store was made with; {difference(kept, mine)}")
+    return judge_from_json(kept)
 
 
 def _events(reading: Reading, head: int) -> tuple[Level, int]:
@@ -78,9 +78,8 @@ def _events(reading: Reading, head: int) -> tuple[Level, int]:
     level, before, decisions = Level("events"), 0, 0
     for line in progress(reading.lines(0, head), head, "events"):
         if reading.gapless and line.position != before + 1:
-            level.take(
-                "", before + 1, Differs("nothing", f"an event at each of {line.position - before - 1:,} positions")
-            )
+            gap = line.position - before - 1
+            level.take("", before + 1, Differs("nothing", f"an event at each of {gap:,} positions"))
         level.take(line.id, line.position, None)
         before, decisions = line.position, decisions + (line.kind == "decision")
     return level, decisions

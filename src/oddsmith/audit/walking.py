@@ -16,7 +16,7 @@ from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
-from oddsmith.storage.base import Evidence, Line, Reading, Rule, thinned
+from oddsmith.storage.base import Evidence, Line, Reading, thinned
 from oddsmith.storage.folding import Change, Folded, refold
 
 __all__ = ["Ahead", "StateCursor", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
@@ -116,16 +116,11 @@ class Ahead:
     """What a fold reads, some thousand positions ahead and behind: the fold then asks for a few of them at a time."""
 
     def __init__(self, reading: Reading, head: int) -> None:
-        self._reading, self._head = reading, head
+        self._reading, self._head, self.rule = reading, head, reading.rule
         self._first = self._last = 0
         self._lines: list[Line] = []
         self._about: dict[str, list[Line]] = {}
         self._decisions: dict[int, Decision] = {}
-
-    @property
-    def rule(self) -> Rule:
-        """How rewards of one decision make one."""
-        return self._reading.rule
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""

@@ -21,16 +21,12 @@ def add_commands(commands: Commands) -> None:
     proof = commands.add_parser("verify", help="whether every decision of a store follows from what it says")
     _store(proof)
     proof.add_argument("--models", type=Path, metavar="FILE", help="the policy file: ask the experts again, too")
-    proof.add_argument(
-        "--tolerance", type=float, default=0.0, help="of odds, where another machine made them (default 0)"
-    )
+    proof.add_argument("--tolerance", type=float, default=0.0, help="of odds from another machine (default 0)")
     proof.add_argument("--json", action="store_true", help="print JSON for programs")
     proof.set_defaults(run=_verify)
     out = commands.add_parser("export", help="a store as a log, for evaluate, replay and fit")
     _store(out)
-    out.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="the log: .parquet, .csv, .jsonl or .dsjson"
-    )
+    out.add_argument("--out", type=Path, required=True, metavar="FILE", help=".parquet, .csv, .jsonl or .dsjson")
     out.add_argument("--with-context", action="store_true", help="leave out decisions whose context was erased")
     out.add_argument("--json", action="store_true", help="print JSON for programs")
     out.set_defaults(run=_export)
@@ -60,10 +56,8 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
 def _told(verdict: "VerifyReport", *, models: bool) -> str:
     from oddsmith.reports.page import Table
 
-    rows = tuple(
-        (level.name, f"{level.checked:,}", f"{level.followed:,}", f"{sum(level.untested.values()):,}")
-        for level in verdict.levels
-    )
+    counts = [(level.name, level.checked, level.followed, sum(level.untested.values())) for level in verdict.levels]
+    rows = tuple((name, *(f"{n:,}" for n in numbers)) for name, *numbers in counts)
     about = f"{verdict.experiment or 'store'}: {verdict.events:,} events, {verdict.decisions:,} decisions"
     parts = [f"{'Every' if verdict.holds else 'Not every'} checked decision was reproduced. {about}."]
     parts.append(str(Table(("level", "checked", "followed", "not checked"), rows)))

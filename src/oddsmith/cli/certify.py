@@ -45,9 +45,8 @@ def _certify(asked: argparse.Namespace) -> str | Refused:
     if asked.json:
         text = as_json(_record(found, conditions, critical))
     else:
-        text = "\n".join(
-            [_answer(asked.loss, found, conditions), "", *_lines(conditions), *_constants(found, critical)]
-        )
+        answer = _answer(asked.loss, found, conditions)
+        text = "\n".join([answer, "", *_lines(conditions), *_constants(found, critical)])
     return text if holds else Refused(text)
 
 
@@ -105,10 +104,7 @@ def _record(found: Certificate, conditions: dict[str, _Verdict], critical: float
         "savage": found.savage,
         "low": found.low,
         "high": found.high,
-        "conditions": {
-            name: {"holds": one.holds, "means": _MEANINGS[name], "because": one.because}
-            for name, one in conditions.items()
-        },
+        "conditions": {name: {"means": _MEANINGS[name], **one._asdict()} for name, one in conditions.items()},
     }
     if found.counterexample is not None:
         return record | {"counterexample": found.counterexample._asdict()}

@@ -48,9 +48,8 @@ def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float =
     def policy(found: Bound, world: "OrdinaryWorld") -> Policy:
         share = float(found.gamma or 0.0)
         gamma = PowerSchedule(share, power) if power and share else share
-        return GeneralizedThompsonSampling(
-            world.experts, function, eta=float(found.eta or 0.0), gamma=gamma, prior=world.priors
-        )
+        eta = float(found.eta or 0.0)
+        return GeneralizedThompsonSampling(world.experts, function, eta=eta, gamma=gamma, prior=world.priors)
 
     return Algorithm(name, bound, policy)
 

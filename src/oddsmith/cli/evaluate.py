@@ -32,23 +32,14 @@ def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
-    one.add_argument(
-        "--target",
-        action="append",
-        required=True,
-        help="a policy file, uniform or arm:NAME; may be given several times",
-    )
+    one.add_argument("--target", action="append", required=True, help="a policy file, uniform or arm:NAME; repeatable")
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
     one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
     one.add_argument("--interval", default="beta", help=_INTERVALS)
     one.add_argument("--level", type=float, default=0.95, help="of the intervals (default 0.95)")
-    one.add_argument(
-        "--floor", type=float, help="the least odds the logger can give; bernstein and anytime may need it"
-    )
-    one.add_argument(
-        "--overrule", nargs="+", action="extend", default=[], metavar="RULE", help="rules not to refuse by, by name"
-    )
+    one.add_argument("--floor", type=float, help="the least odds of the logger; bernstein and anytime may need it")
+    one.add_argument("--overrule", nargs="+", action="extend", default=[], metavar="RULE", help="rules to overrule")
     one.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (default 0)")
     one.add_argument("--out", type=Path, metavar="DIR", help="folder for a report with figures")
     add_reading(one)
@@ -166,7 +157,7 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     from oddsmith.evaluation import cross_fit
 
     try:
-        model = _trees() if asked.model == "trees" else _linear()
+        model = _model(trees=asked.model == "trees")
     except ImportError as error:
         if asked.model == "auto":
             return None
@@ -175,19 +166,14 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     return cross_fit(question.log, model, seed=asked.seed, per_arm=per_arm, schema=question.schema)
 
 
-def _linear() -> "Regressor":
+def _model(*, trees: bool) -> "Regressor":
+    from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model: Regressor = make_pipeline(StandardScaler(), Ridge(1.0))
-    return model
-
-
-def _trees() -> "Regressor":
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    model: Regressor = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    grown = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    model: Regressor = grown if trees else make_pipeline(StandardScaler(), Ridge(1.0))
     return model
 
 

@@ -40,20 +40,14 @@ def _fit(asked: argparse.Namespace) -> str:
     with asking(str(asked.policy)):
         fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reader(asked, file.arms))
     if not fitted.learnt:
-        raise InvalidInput(
-            f"log must have rewards to learn from; got none in {fitted.waiting} rows: nothing was written"
-        )
+        got = f"none in {fitted.waiting} rows"
+        raise InvalidInput(f"log must have rewards to learn from; got {got}: nothing was written")
     meta["steps"] = fitted.learnt + fitted.waiting
     disk.write(asked.out, saving.pack(file.policy, fitted.state, meta))
     posterior = _posterior(asked.out, file)
     if asked.json:
-        record: dict[str, object] = {
-            "verdict": _verdict(posterior, fitted.learnt),
-            "learnt": fitted.learnt,
-            "waiting": fitted.waiting,
-            "kinds": list(fitted.kinds),
-        }
-        return as_json(record | {"floor": fitted.floor, "posterior": posterior, "promises": list(fitted.promises)})
+        facts = {name: getattr(fitted, name) for name in ("learnt", "waiting", "kinds", "floor", "promises")}
+        return as_json({"verdict": _verdict(posterior, fitted.learnt), **facts, "posterior": posterior})
     lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
     if file.policy.unversioned:
         lines.append("Models have no version: a load will accept any models of these names.")

@@ -18,16 +18,9 @@ def add_commands(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL")
     serve.add_argument("policies", nargs="+", type=Path, metavar="POLICY", help="policy files, an experiment each")
     serve.add_argument("--host", default=os.environ.get("ODDSMITH_HOST", "127.0.0.1"), help="(default: 127.0.0.1)")
-    serve.add_argument(
-        "--port", default=os.environ.get("ODDSMITH_PORT", "8000"), help="(default: 8000; 0: any that is free)"
-    )
-    serve.add_argument(
-        "--keys",
-        type=Path,
-        default=os.environ.get("ODDSMITH_KEYS"),
-        metavar="FILE",
-        help="who may call it (oddsmith keys); without it only this machine may, and needs no key",
-    )
+    serve.add_argument("--port", default=os.environ.get("ODDSMITH_PORT", "8000"), help="(default: 8000; 0: any free)")
+    keys = "its keys (oddsmith keys); without them only this machine may call, and needs none"
+    serve.add_argument("--keys", type=Path, default=os.environ.get("ODDSMITH_KEYS"), metavar="FILE", help=keys)
     serve.set_defaults(run=_serve)
 
 
@@ -36,7 +29,7 @@ def _serve(asked: argparse.Namespace) -> str:
         from oddsmith.service.access import check_bind
         from oddsmith.service.keys import KeyRing
         from oddsmith.service.opening import open_experiments
-        from oddsmith.service.serving import serve
+        from oddsmith.service.wire import serve
     except ImportError as error:
         raise MissingExtra(f"serve needs the extra oddsmith[service]; {error}") from error
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
@@ -47,9 +40,8 @@ def _serve(asked: argparse.Namespace) -> str:
         opened = open_experiments(asked.policies)
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
-            print(
-                f"oddsmith: experiment {one.file.name} of {one.file.path}, store {one.settings.place}", file=sys.stderr
-            )
+            about = f"{one.file.name} of {one.file.path}, store {one.settings.place}"
+            print(f"oddsmith: experiment {about}", file=sys.stderr)
         print(f"oddsmith: listening on {address} {'with' if ring else 'without'} keys", file=sys.stderr, flush=True)
         serve(opened, ring, door)
     return "oddsmith: stopped; what was answered is on disk"

@@ -45,14 +45,8 @@ def as_json(value: object) -> str:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The options that say how a log is to be read."""
-    parser.add_argument(
-        "--columns",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="their names of our columns: arm=shown reward=clicked context=age,city (a trailing comma: a list of one)",
-    )
+    names = "their names of our columns: arm=shown reward=clicked context=age,city (a trailing comma: a list of one)"
+    parser.add_argument("--columns", nargs="+", action="extend", default=[], metavar="OURS=THEIRS", help=names)
     parser.add_argument("--arms", nargs="+", metavar="NAME", help="the arms' names, in the order of their numbers")
     parser.add_argument("--format", help=f"{', '.join(FORMATS[:-1])} (default: by the file's name and content)")
 

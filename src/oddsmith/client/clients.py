@@ -4,7 +4,6 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import signature
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
@@ -30,13 +29,7 @@ class _Base:
     _kind: ClassVar[str]
 
     def __init__(
-        self,
-        url: str,
-        *,
-        key: str | None = None,
-        experiment: str | None = None,
-        timeout: float = 5.0,
-        retries: int = 4,
+        self, url: str, *, key: str | None = None, experiment: str | None = None, timeout: float = 5.0, retries: int = 4
     ) -> None:
         try:
             import httpx
@@ -142,9 +135,7 @@ class Client(_Base):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -194,9 +185,7 @@ class AsyncClient(_Base):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -1,10 +1,9 @@
 """Evaluation: from a log to a value with an interval that can be defended, or a refusal that says why."""
 
 from oddsmith.evaluation.assessment import Assessment, assess
-from oddsmith.evaluation.compare import Comparison, compare
 from oddsmith.evaluation.diagnostics import RULES, Diagnostics, diagnose
 from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
-from oddsmith.evaluation.intervals import INTERVALS, Estimate, estimate
+from oddsmith.evaluation.intervals import INTERVALS, Comparison, Estimate, compare, estimate
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.reward_models import cross_fit
 from oddsmith.evaluation.rows import arm_target, uniform_target
@@ -12,32 +11,7 @@ from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.targets import policy_target
 from oddsmith.evaluation.terms import Bets, Terms
 
-__all__ = [
-    "Assessment",
-    "Bets",
-    "Comparison",
-    "Diagnostics",
-    "Estimate",
-    "ExplorationPlan",
-    "INTERVALS",
-    "RULES",
-    "ServedReport",
-    "Terms",
-    "arm_target",
-    "assess",
-    "clipped_ips",
-    "compare",
-    "cross_fit",
-    "diagnose",
-    "dm",
-    "dr",
-    "estimate",
-    "ips",
-    "logged",
-    "policy_target",
-    "served_as_logged",
-    "shrunk_dr",
-    "snips",
-    "switch_dr",
-    "uniform_target",
-]
+__all__ = ["Assessment", "Bets", "Comparison", "Diagnostics", "Estimate", "ExplorationPlan", "INTERVALS", "RULES"]
+__all__ += ["ServedReport", "Terms", "arm_target", "assess", "clipped_ips", "compare", "cross_fit", "diagnose", "dm"]
+__all__ += ["dr", "estimate", "ips", "logged", "policy_target", "served_as_logged", "shrunk_dr", "snips", "switch_dr"]
+__all__ += ["uniform_target"]

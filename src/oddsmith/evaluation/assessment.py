@@ -6,10 +6,9 @@ from typing import Any
 
 from oddsmith.arrays import Array, number
 from oddsmith.errors import InvalidInput
-from oddsmith.evaluation.compare import compare
 from oddsmith.evaluation.diagnostics import Diagnostics, check_rules, diagnose
 from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
-from oddsmith.evaluation.intervals import Estimate, estimate
+from oddsmith.evaluation.intervals import Estimate, compare, estimate
 from oddsmith.evaluation.rows import rows_of
 from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.terms import Terms
@@ -104,14 +103,14 @@ def assess(
 def _asked(log: Log, odds: Array, predictions: Array | None, beforehand: bool) -> dict[str, Terms | str]:
     """Each estimator's terms, or why it has none."""
     made: dict[str, Terms | str] = {}
-    rows_of(log, odds)  # odds that are none are no answer
+    rows = rows_of(log, odds)  # refuses what are no odds, for all estimators
     if predictions is not None:
-        dm(log, odds, predictions)
+        dm(log, rows, predictions)
     estimators = _PLAIN if predictions is None else _PLAIN | _MODELLED
     for name, estimator in estimators.items():
         try:
             plain = name in _PLAIN
-            made[name] = estimator(log, odds) if plain else estimator(log, odds, predictions, beforehand=beforehand)
+            made[name] = estimator(log, rows) if plain else estimator(log, rows, predictions, beforehand=beforehand)
         except InvalidInput as error:
             made[name] = str(error)
     return made

@@ -85,13 +85,23 @@ def broken(found: Diagnostics, interval: str) -> dict[str, str]:
     only that the propensities are right.
     """
     asymptotic = interval in ASYMPTOTIC
-    sentences: dict[str, str | None] = {
-        "overlap": _overlap(found),
-        "ess": _ess(found) if asymptotic else None,
-        "share": _share(found) if asymptotic else None,
-        "weight": _weight(found) if asymptotic else _inflation(found),
-    }
-    return {name: sentence for name, sentence in sentences.items() if sentence is not None}
+    why: dict[str, str] = {}
+    if found.missing > MISSING:
+        why["overlap"] = f"{found.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
+    if asymptotic and found.ess < ESS:
+        why["ess"] = f"{found.n:,} rows are worth {found.ess:.1f} rows of the target's own; allowed at least {ESS:g}"
+    if asymptotic and found.largest_share > SHARE:
+        why["share"] = f"one row carries {found.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
+    if asymptotic and _excess(found) > 1:
+        cause = ", unless what the target draws is hardly ever drawn" if found.mean_weight < 1 - found.missing else ""
+        why["weight"] = (
+            f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities"
+            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors"
+        )
+    if not asymptotic and found.inflation >= EVIDENCE:
+        most = f"e-value {found.inflation:.2g}, allowed below {EVIDENCE:g}"
+        why["weight"] = f"the mean weight is above 1 ({most}), so the propensities are too small"
+    return why
 
 
 def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
@@ -103,44 +113,7 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _overlap(found: Diagnostics) -> str | None:
-    if found.missing <= MISSING:
-        return None
-    return f"{found.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
-
-
-def _ess(found: Diagnostics) -> str | None:
-    if found.ess >= ESS:
-        return None
-    return f"{found.n:,} rows are worth {found.ess:.1f} rows of the target's own; allowed at least {ESS:g}"
-
-
-def _share(found: Diagnostics) -> str | None:
-    if found.largest_share <= SHARE:
-        return None
-    return f"one row carries {found.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
-
-
 def _excess(found: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
     off = abs(found.mean_weight - (1 - found.missing))
     return max(off / OFF, off / max(ERRORS * found.weight_error, 1e-6))
-
-
-def _weight(found: Diagnostics) -> str | None:
-    if _excess(found) <= 1:
-        return None
-    cause = ", unless what the target draws is hardly ever drawn" if found.mean_weight < 1 - found.missing else ""
-    return (
-        f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities"
-        f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors"
-    )
-
-
-def _inflation(found: Diagnostics) -> str | None:
-    if found.inflation < EVIDENCE:
-        return None
-    return (
-        f"the mean weight is above 1 (e-value {found.inflation:.2g}, allowed below {EVIDENCE:g}), so the propensities "
-        "are too small"
-    )

@@ -70,9 +70,7 @@ class ExplorationPlan:
         number("width", width, low=0, high=inf, open_low=True)
         needed = self.variance(gamma) * (2 * self._z() / width) ** 2
         if needed == inf:
-            raise Infeasible(
-                "the target draws arms that the logger never does, so no number of decisions is enough; got gamma 0"
-            )
+            raise Infeasible("no number of decisions is enough for arms that the logger never draws; got gamma 0")
         return max(1, ceil(needed - 1e-9))
 
     def gamma(self, width: float, n: int) -> float:
@@ -86,10 +84,8 @@ class ExplorationPlan:
             return 0.0
         best = self._least()
         if self.width(best, n) > width:
-            raise Infeasible(
-                f"no gamma gives a width of {width:g} after {n:,} decisions; the least is {self.width(best, n):.3g}, "
-                f"at gamma {best:.3g}"
-            )
+            least = f"{self.width(best, n):.3g}, at gamma {best:.3g}"
+            raise Infeasible(f"no gamma gives a width of {width:g} after {n:,} decisions; the least is {least}")
         low, high = 0.0, best
         while high - low > 1e-9:
             middle = (low + high) / 2

@@ -195,7 +195,6 @@ def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, 
         except (TypeError, InvalidInput) as error:
             raise InvalidInput(f"since must be rows or times like 2026-03-01; got {start!r} for {name!r}") from error
     if not present.any(axis=1).all():
-        raise InvalidInput(
-            f"since must leave an expert in the pool at every row; row {int(present.any(axis=1).argmin())} has none"
-        )
+        row = int(present.any(axis=1).argmin())
+        raise InvalidInput(f"since must leave an expert in the pool at every row; row {row} has none")
     return present

@@ -40,23 +40,21 @@ def summary(found: Assessment) -> list[str]:
 
 def answers_table(found: Assessment) -> Table:
     """A row for each target and estimator: value, interval, and what to know about it."""
-    rows = [
-        (target, estimator, *_cells(answer))
-        for target, answers in found.answers.items()
-        for estimator, answer in answers.items()
-    ]
+    rows = [(target, estimator, *_cells(answer)) for target, estimator, answer in _flat(found.answers)]
     return Table(("target", "estimator", "value", "low", "high", "note"), tuple(rows))
 
 
 def refusals(found: Assessment) -> list[str]:
     """Why answers were refused: a line for each target, rule and sentence, with the estimators it is about."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for where in (found.answers, _by_difference(found)):
-        for target, answers in where.items():
-            for estimator, answer in answers.items():
-                for why in _reasons(answer):
-                    said.setdefault((target, why), []).append(estimator)
-    return [f"{target}, {', '.join(estimators)}: {why}." for (target, why), estimators in said.items()]
+    estimators: dict[tuple[str, str], list[str]] = {}
+    for target, estimator, answer in _flat(found.answers) + _flat(_by_difference(found)):
+        for why in _reasons(answer):
+            estimators.setdefault((target, why), []).append(estimator)
+    return [f"{target}, {', '.join(names)}: {why}." for (target, why), names in estimators.items()]
+
+
+def _flat(by: dict[str, dict[str, Answer]]) -> list[tuple[str, str, Answer]]:
+    return [(name, estimator, answer) for name, answers in by.items() for estimator, answer in answers.items()]
 
 
 def _reasons(answer: Answer) -> list[str]:
@@ -68,19 +66,13 @@ def _reasons(answer: Answer) -> list[str]:
 def _by_difference(found: Assessment) -> dict[str, dict[str, Answer]]:
     """Differences by name and estimator."""
     targets = dict.fromkeys(target for answers in found.differences.values() for target in answers)
-    return {
-        f"{target} - {found.baseline}": {
-            e: answers[target] for e, answers in found.differences.items() if target in answers
-        }
-        for target in targets
-    }
+    by = found.differences.items()
+    return {f"{t} - {found.baseline}": {e: answers[t] for e, answers in by if t in answers} for t in targets}
 
 
 def differences_table(found: Assessment) -> Table:
     """A row for each target and unbiased estimator: its value minus the baseline's."""
-    rows = [
-        (name, e, *_cells(answer)) for name, answers in _by_difference(found).items() for e, answer in answers.items()
-    ]
+    rows = [(name, estimator, *_cells(answer)) for name, estimator, answer in _flat(_by_difference(found))]
     return Table(("difference", "estimator", "value", "low", "high", "note"), tuple(rows))
 
 
@@ -136,38 +128,27 @@ def _shown(one: Estimate) -> str:
 def _beside(found: Assessment, target: str, one: Diagnostics) -> tuple[str, ...]:
     if "ips" not in found.terms[target]:
         return "", "", f"{one.missing:.2%}", "", ""
-    return (
-        f"{one.ess:,.1f} of {one.n:,}",
-        f"{one.largest_share:.2%}",
-        f"{one.missing:.2%}",
-        f"{one.mean_weight:.4f}",
-        f"{one.weight_error:.2g}",
-    )
+    rows = f"{one.ess:,.1f} of {one.n:,}"
+    return rows, f"{one.largest_share:.2%}", f"{one.missing:.2%}", f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"
 
 
 def _differences_figure(found: Assessment, said: Verdict) -> Figure:
     """What each target earns more than the baseline, by each estimator; the verdict's is drawn in full colour."""
-    bars = [(name, e, one) for name, answers in _by_difference(found).items() for e, one in answers.items()]
-    figure, panel = _bars(bars, lambda e: 1.0 if e == said.estimator else 0.4)
+    figure, panel = _bars(_flat(_by_difference(found)), lambda e: 1.0 if e == said.estimator else 0.4)
     panel.axvline(0, color="0.3", ls="--", lw=1)
     panel.set_xlabel(f"more per decision than {called(found.baseline)}")
-    caption = (
-        f"What each target earns more than {called(found.baseline)}: right of the dashed line is better. Full colour: "
-    )
-    return Figure(svg(figure), f"{caption}{said.estimator}, which the verdict is by.")
+    caption = f"What each target earns more than {called(found.baseline)}: right of the dashed line is better."
+    return Figure(svg(figure), f"{caption} Full colour: {said.estimator}, which the verdict is by.")
 
 
 def _values_figure(found: Assessment) -> Figure:
     """Values with intervals, a band of rows for each target."""
-    bars = [(target, name, one) for target, answers in found.answers.items() for name, one in answers.items()]
-    figure, panel = _bars(bars, lambda _: 1.0)
+    figure, panel = _bars(_flat(found.answers), lambda _: 1.0)
     if not found.logged.refused:
         panel.axvline(found.logged.value, color="0.3", ls="--", lw=1)
         panel.axvspan(found.logged.low, found.logged.high, color="0.3", alpha=0.12, lw=0)
     panel.set_xlabel("value, mean reward")
-    caption = (
-        "Each estimator's value with its interval (dotted: its bias is not counted). Dashed, with its band: the logger."
-    )
+    caption = "Each estimator's value with its interval (dotted: its bias is not counted). Dashed: the logger."
     return Figure(svg(figure), caption)
 
 

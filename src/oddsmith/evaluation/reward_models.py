@@ -59,10 +59,8 @@ def cross_fit(
     known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
     rewarded(log)  # without any reward, there is no estimator to do with
     if known.sum() < 2 * folds:
-        raise InvalidInput(
-            f"a reward model needs at least {2 * folds} rows with rewards, 2 for each fold; got {int(known.sum())}: do "
-            "without one (ips, snips)"
-        )
+        needed = f"at least {2 * folds} rows with rewards, 2 for each fold"
+        raise InvalidInput(f"a reward model needs {needed}; got {int(known.sum())}: do without one (ips, snips)")
     features, fold = _complete(_features(log, schema)), _folds(len(log), folds, seed, blocks)
     for k in range(folds):
         rows, train = fold == k, (fold != k) & known
@@ -71,10 +69,8 @@ def cross_fit(
         if rows.any():
             fit = _per_arm if per_arm else _joint
             predicted[rows] = fit(model, features[train], log.arm[train], log.reward[train], features[rows], arms)
-    if not np.isfinite(predicted).all():
-        raise InvalidInput(
-            f"the model must predict finite rewards; got {int((~np.isfinite(predicted)).sum())} that are not"
-        )
+    if wrong := int((~np.isfinite(predicted)).sum()):
+        raise InvalidInput(f"the model must predict finite rewards; got {wrong} that are not")
     return np.clip(predicted, 0.0, 1.0)
 
 

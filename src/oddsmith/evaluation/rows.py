@@ -6,6 +6,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints, finite, whole
 from oddsmith.errors import InvalidInput
+from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
 __all__ = ["Rows", "all_odds", "arm_target", "rewarded", "rows_of", "uniform_target"]
@@ -40,8 +41,7 @@ class Rows(NamedTuple):
 
     def drawn(self, columns: Array) -> Array:
         """The drawn arm's entry of each row of (T, K)."""
-        found: Array = np.take_along_axis(columns, self.arm[:, None], axis=1)[:, 0]
-        return found
+        return drawn(columns, self.arm)
 
     def barred(self) -> Bools:
         """Which arms (T, K) the logger could not draw, as far as the log says so."""
@@ -79,10 +79,8 @@ class Rows(NamedTuple):
         """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
         if self.propensities is None:
             return None
-        found: Array = np.divide(
-            self.target, self.propensities, out=np.zeros_like(self.target), where=self.propensities > 0
-        )
-        return found
+        odds = self.propensities
+        return np.divide(self.target, odds, out=np.zeros_like(self.target), where=odds > 0)
 
 
 def rewarded(log: Log) -> Log:
@@ -94,7 +92,9 @@ def rewarded(log: Log) -> Log:
 
 
 def rows_of(log: Log, target: object) -> Rows:
-    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a target."""
+    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a target, or the `Rows` given."""
+    if isinstance(target, Rows):
+        return target
     if not isinstance(log, Log):
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     kept, known = rewarded(log), ~np.isnan(log.reward)
@@ -161,7 +161,6 @@ def _checked(log: Log, target: object) -> Array:
     wrong = (odds < 0).any(axis=1) | (np.abs(total - 1) > 1e-6)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise InvalidInput(
-            f"target, row {row}: must be odds that sum to 1; got {odds[row].min():g} … sum {total[row]:g}"
-        )
+        got = f"{odds[row].min():g} … sum {total[row]:g}"
+        raise InvalidInput(f"target, row {row}: must be odds that sum to 1; got {got}")
     return odds

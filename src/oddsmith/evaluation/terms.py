@@ -139,10 +139,8 @@ class Terms:
         if floor is not None:
             number("floor", floor, low=0, high=1, open_low=True)
             if self.least is not None and floor > self.least * (1 + 1e-9):
-                raise InvalidInput(
-                    f"floor must be at most all logged odds of arms that the target draws; got {floor:g} and odds of "
-                    f"{self.least:g}"
-                )
+                got = f"{floor:g} and odds of {self.least:g}"
+                raise InvalidInput(f"floor must be at most all logged odds of arms that the target draws; got {got}")
             limit = min(limit, 1.0 / floor)
         if limit == np.inf:
             raise InvalidInput(

@@ -66,9 +66,8 @@ def verdict(found: Assessment) -> Verdict:
     sentences += [_refusal(found, name) for name in names if name not in compare and name not in values]
     rewards = found.log.rewarded().reward
     if compare and rewards.min() == rewards.max():
-        sentences[0] = (
-            f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target from another: {sentences[0]}"
-        )
+        equal = f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target from another"
+        sentences[0] = f"{equal}: {sentences[0]}"
     if not isinstance(found.served, str) and found.served.caught:
         claim = "" if found.served.evidence == "decisive" else f"there is {found.served.evidence} evidence that "
         sentences[0] = f"Caution, {claim}arms do not follow the logged odds, so this may be wrong: {sentences[0]}"
@@ -141,10 +140,8 @@ def _difference(sentence: str, one: Estimate) -> str:
 
 def _value(found: Assessment, name: str, one: Estimate, difference: Answer | None) -> str:
     """What a target is worth by itself, and why it is not compared, unless it is the baseline."""
-    span = _span(one)
-    sentence = (
-        f"{name} earns {one.value:.{digits(span)}f} per decision, {interval(span)} ({_how(found, one, one.name)})"
-    )
+    span, how = _span(one), _how(found, one, one.name)
+    sentence = f"{name} earns {one.value:.{digits(span)}f} per decision, {interval(span)} ({how})"
     if name == found.baseline:
         return f"{sentence}."
     if _same(found, name):

@@ -1,4 +1,11 @@
-"""CSV with a header, read batch by batch."""
+"""CSV with a header, read batch by batch; plain columns for what a spreadsheet can show, JSON for other contexts.
+
+    arm,reward,propensities.sports,propensities.tech,context.age,context.city,context.json,decision_id
+    tech,1.0,0.25,0.75,31,Rome,,d-1
+    sports,,0.5,0.5,,,"{""age"": null, ""city"": ""Oslo""}",d-2
+
+What `write` writes `read` gives back: the same numbers to the last bit, and the same contexts.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,8 +18,23 @@ from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVStreamingReader
+import csv
+import io
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import IO
 
-__all__ = ["names", "read"]
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.contexts import rows as contexts_of
+from oddsmith.decision import Context
+from oddsmith.errors import InvalidInput
+from oddsmith.exact_json import encode
+from oddsmith.logs.table import Log
+
+__all__ = ["names", "read", "write"]
 
 _TEXTS = ("decision_id", "fingerprint")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
@@ -59,12 +81,12 @@ def _find_word(path: Path, rows: int, numeric: Mapping[str, str], present: list[
     for batch in _batches(path, rows, dict.fromkeys(present, pa.string())):
         for one, name in numeric.items():
             for row, text in enumerate(batch.column(one).to_pylist()):
-                if text and not _is_number(text):
+                if text and not _reads_as_number(text):
                     raise BrokenLog(name, first + row, f"must be a number; got {text!r:.60}", str(path))
         first += len(batch)
 
 
-def _is_number(text: str) -> bool:
+def _reads_as_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -76,3 +98,105 @@ def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingRead
     from pyarrow import csv
 
     return csv.open_csv(path, convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True))
+
+
+_MISSING = frozenset(("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity"))  # as readers take them
+
+
+def write(logs: Iterable[Log], file: IO[bytes]) -> None:
+    """Write logs with the same columns as CSV."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    header: list[str] = []
+    plain: dict[str, type] = {}
+    for log in logs:
+        plain = plain if header else _plain_columns(log.context)
+        columns = dict(_columns(log, plain))
+        if not header:
+            header = list(columns)
+            writer.writerow(header)
+        if list(columns) != header:
+            raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+        writer.writerows(zip(*columns.values(), strict=True))
+    text.flush()
+    text.detach()
+
+
+def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
+    """The columns of the file, with their cells."""
+    names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
+    experts = None if log.experts is None or all(one.isdigit() for one in log.experts) else log.experts
+    for name, value in log.columns().items():
+        if name == "arm":
+            yield name, value.tolist() if names is None else [names[arm] for arm in value]
+        elif name == "context":
+            yield from _context_columns(value, plain)
+        elif name == "time" and value.dtype.kind == "M":
+            yield name, [f"{time}Z" for time in value]
+        elif value.ndim == 2:
+            of_arms = name in ("propensities", "eligible")
+            ends = (names if of_arms else experts) or range(value.shape[1])
+            yield from ((f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends))
+        elif name != "propensity" or log.propensities is None:
+            yield name, _cells(value)
+    if names is not None and log.propensities is None and log.eligible is None:  # which arms there are
+        yield from ((f"eligible.{name}", list[object](["true"] * len(log))) for name in names)
+
+
+def _cells(values: npt.NDArray[np.generic]) -> list[object]:
+    if values.dtype.kind == "b":
+        return ["true" if value else "false" for value in values]
+    return ["" if value != value else value for value in values.tolist()]
+
+
+def _context_columns(context: Context, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
+    """Numbers side by side; or a column for each plain key, and JSON for the rows that do not fit into these."""
+    if isinstance(context, np.ndarray) and context.ndim == 2 and context.dtype.kind in "fiu":
+        yield from ((f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1]))
+        return
+    rows = contexts_of(context)
+    fits = [_fits(row, plain) for row in rows]
+    for i, key in enumerate(plain):
+        values = (
+            (row[i] if isinstance(row, list) else row[key]) if fit else "" for row, fit in zip(rows, fits, strict=True)
+        )
+        yield f"context.{key}", list(values)
+    yield "context.json", ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)]
+
+
+def _json(context: Context) -> str:
+    return " null" if context is None else json.dumps(encode(context))  # null without a space is a missing field
+
+
+def _plain_columns(context: Context) -> dict[str, type]:
+    """The keys that get columns of their own, and whether they hold text or numbers: those of the first context."""
+    first = next((row for row in ([] if context is None else contexts_of(context)) if row is not None), None)
+    if isinstance(first, list):
+        return {str(i): float for i in range(len(first))} if all(map(_is_number, first)) else {}
+    if not isinstance(first, dict) or not all(_is_word(key) and key != "json" for key in first):
+        return {}
+    kinds: dict[str, type] = {key: float if _is_number(value) else str for key, value in first.items()}
+    return kinds if _fits(first, kinds) else {}
+
+
+def _fits(row: Context, plain: Mapping[str, type]) -> bool:
+    """Whether a context is nothing but these numbers and words."""
+    if isinstance(row, list):
+        return list(plain) == [str(i) for i in range(len(row))] and bool(plain) and all(map(_is_number, row))
+    if not isinstance(row, dict) or not plain or list(row) != list(plain):
+        return False
+    return all((_is_number if kind is float else _is_word)(row[key]) for key, kind in plain.items())
+
+
+def _is_number(value: Context) -> bool:
+    return type(value) in (int, float) and isfinite(value) and abs(value) < 2**53
+
+
+def _is_word(value: object) -> bool:
+    """Whether every reader of CSV takes this for text, and for no number, time or missing value."""
+    return (
+        isinstance(value, str)
+        and value[:1].isalpha()
+        and value.lower() not in _MISSING
+        and not any(character in "\n\r" for character in value)
+    )

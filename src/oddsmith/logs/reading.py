@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from oddsmith.arrays import whole
 from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
-from oddsmith.logs import arrow, csv, csv_writing, dsjson, jsonl, open_bandit, parquet
+from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
 
@@ -20,18 +20,10 @@ FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".dsjson": "dsjson"} | dict.fromkeys(
     (".jsonl", ".ndjson", ".json"), "jsonl"
 )
-_READ: dict[str, Callable[[Path, Layout], Iterator[Piece]]] = {
-    "parquet": parquet.read,
-    "csv": csv.read,
-    "jsonl": jsonl.read,
-    "dsjson": dsjson.read,
-}
-_WRITE: dict[str, Callable[[Iterable[Log], IO[bytes]], None]] = {
-    "parquet": parquet.write,
-    "csv": csv_writing.write,
-    "jsonl": jsonl.write,
-    "dsjson": dsjson.write,
-}
+_Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
+_Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
+_READ: dict[str, _Read] = {"parquet": parquet.read, "csv": csv.read, "jsonl": jsonl.read, "dsjson": dsjson.read}
+_WRITE: dict[str, _Write] = {"parquet": parquet.write, "csv": csv.write, "jsonl": jsonl.write, "dsjson": dsjson.write}
 
 
 @dataclass(frozen=True)

@@ -126,15 +126,11 @@ def _find(method: str, path: str) -> tuple[Route, dict[str, str]] | Response:
 def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
     """The refusal that an error stands for."""
     text = str(error)
-    if isinstance(error, msgspec.ValidationError):
+    if isinstance(error, msgspec.ValidationError) and route.message is not None:
         return Refusal(422, "invalid", sentence(text, route.message, body))
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeError):
         return Refusal(400, "malformed", f"the body must be JSON; {text:.200}")
-    if isinstance(error, NotFound):
-        return Refusal(404, "not_found", text)
-    if isinstance(error, Conflict):
-        return Refusal(409, "conflict", text)
-    if isinstance(error, StoreFailed):
-        full = any(word in text for word in _FULL)
-        return Refusal(507, "disk_full", text) if full else Refusal(503, "store_failed", text)
-    return Refusal(422, "invalid", text)
+    if isinstance(error, StoreFailed) and any(word in text for word in _FULL):
+        return Refusal(507, "disk_full", text)
+    kinds = {NotFound: (404, "not_found"), Conflict: (409, "conflict"), StoreFailed: (503, "store_failed")}
+    return Refusal(*next((kinds[kind] for kind in kinds if isinstance(error, kind)), (422, "invalid")), text)

@@ -235,6 +235,5 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> DecisionAns
             return id
         if message.eligible is None or kept.arm in message.eligible:
             return kept
-    raise NoEligibleArm(
-        f"unit {message.unit!r} has had a decision for every arm; none of {message.eligible} is among them"
-    )
+    had = f"unit {message.unit!r} has had a decision for every arm"
+    raise NoEligibleArm(f"{had}; none of {message.eligible} is among them")

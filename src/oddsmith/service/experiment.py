@@ -35,8 +35,7 @@ class Experiment:
         self.name, self.arms = opened.file.name, opened.file.arms
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
-        every = opened.settings.snapshot_every
-        self.follower = Follower(opened.store, opened.policy, opened.change, clock, every, opened.load_expert)
+        self.follower = Follower(opened, clock)
         self.writer = Writer(opened.store, self.follower.wake)
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
         self.changing = asyncio.Lock()

@@ -14,9 +14,10 @@ from oddsmith.experts.outcomes import Advice
 from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.judge import gts_inside
+from oddsmith.service.opening import Opened
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Line, Store
-from oddsmith.storage.folding import Change, Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
+from oddsmith.storage.base import Line
+from oddsmith.storage.folding import Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
 
 __all__ = ["Follower", "Now"]
 
@@ -47,22 +48,14 @@ class Follower:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
     A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
-    go on with until the new one is there. `load_expert` is called with the name of an expert before it joins.
+    go on with until the new one is there. An expert is loaded before it joins.
     `learning` is held while a state is written in place; `torn` says that one was left half written: it is never kept,
     and restored to what it was.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        change: Change,
-        clock: Callable[[], float],
-        every: int,
-        load_expert: Callable[[str], None],
-    ) -> None:
-        self._store, self._first, self._change, self._clock, self._every = store, policy, change, clock, every
-        self._load_expert = load_expert
+    def __init__(self, opened: Opened, clock: Callable[[], float]) -> None:
+        self._store, self._first, self._change, self._clock = opened.store, opened.policy, opened.change, clock
+        self._load_expert, self._every = opened.load_expert, opened.settings.snapshot_every
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self._since = 0
@@ -73,8 +66,8 @@ class Follower:
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
         self.torn = False  # a state is being written in place, or was left half way
-        self._folded = Folded(None, 0, policy)
-        self.now = Now(None, 0, policy)
+        self._folded = Folded(None, 0, opened.policy)
+        self.now = Now(None, 0, opened.policy)
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""

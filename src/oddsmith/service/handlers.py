@@ -18,20 +18,8 @@ from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 
-__all__ = [
-    "activate",
-    "correct",
-    "decision",
-    "experts",
-    "health",
-    "metrics",
-    "openapi",
-    "posterior",
-    "ready",
-    "reward",
-    "reward_batch",
-    "stats",
-]
+__all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
+__all__ += ["reward_batch", "stats"]
 
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
@@ -56,9 +44,8 @@ async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Resu
             events.append(error)
     good = [event for event in events if isinstance(event, Reward)]
     receipts = iter(await experiment.writer.append(good) if good else ())
-    return m.Results(
-        [_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else m.ErrorAnswer.of(e) for e in events]
-    )
+    entries = (_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else m.ErrorAnswer.of(e) for e in events)
+    return m.Results(list(entries))
 
 
 async def correct(experiment: Experiment, message: m.Correct) -> m.EventAnswer:
@@ -210,9 +197,7 @@ def _scaled(experiment: Experiment, reward: float) -> float:
 def _check_in_reach(id: str, lost: set[str]) -> None:
     """What cannot be folded must not get into the log."""
     if id in lost:
-        raise InvalidInput(
-            f"id must be of a decision with its context, which experts learn from; that of {id!r} is erased"
-        )
+        raise InvalidInput(f"id must be of a decision whose context experts can learn from; that of {id!r} is erased")
 
 
 def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.EventAnswer | m.ErrorAnswer:

@@ -18,12 +18,11 @@ class Metrics:
     """Counts of one process; `text` is what a scrape gets."""
 
     def __init__(self, experiments: Iterable[Experiment]) -> None:
-        self._registry = CollectorRegistry()
-        self._answers = Counter(
-            "oddsmith_answers", "Answers by route and status.", ("route", "status"), registry=self._registry
-        )
+        registry = self._registry = CollectorRegistry()
+        labels = ("route", "status")
+        self._answers = Counter("oddsmith_answers", "Answers by route and status.", labels, registry=registry)
         self._seconds = Histogram(
-            "oddsmith_seconds", "Time to answer.", ("route",), buckets=_BUCKETS, registry=self._registry
+            "oddsmith_seconds", "Time to answer.", labels[:1], buckets=_BUCKETS, registry=registry
         )
         self._registry.register(_State(experiments))
         self.series = cache(self._series)

@@ -56,10 +56,7 @@ def document(routes: "Sequence[Route]") -> bytes:
             "openapi": "3.1.0",
             "info": {"title": "oddsmith", "version": __version__, "description": "Decisions with exact odds."},
             "paths": paths,
-            "components": {
-                "schemas": components,
-                "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            },
+            "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
         }
     )
 
@@ -74,11 +71,8 @@ def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping
         responses["200"] = {"description": route.summary, "content": {"text/plain": {"schema": {"type": "string"}}}}
     if route.name == "decide":
         responses["200"]["links"] = _LINKS
-    described: dict[str, object] = {
-        "operationId": route.name,
-        "summary": route.summary,
-        "responses": dict(sorted(responses.items())),
-    }
+    described: dict[str, object] = {"operationId": route.name, "summary": route.summary}
+    described["responses"] = dict(sorted(responses.items()))
     if route.scopes:
         described["security"] = [{"key": []}]
     if route.method == "GET":

@@ -17,8 +17,7 @@ from oddsmith.rewards import RewardScale
 from oddsmith.saving import read
 from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
-from oddsmith.storage.folding import Change, Folded, save_snapshot
-from oddsmith.storage.rosters import roster_change
+from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot
 from oddsmith.storage.sqlite.store import SQLiteStore
 
 __all__ = ["Opened", "open_experiment", "open_experiments"]

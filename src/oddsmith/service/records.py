@@ -1,5 +1,7 @@
 """The record of one decision: the decision, its events and reward, and on request the votes of all experts."""
 
+from math import isnan
+
 import msgspec
 import numpy as np
 
@@ -10,7 +12,7 @@ from oddsmith.policies.judge import gts_inside
 from oddsmith.service.experiment import EVERYTHING, Experiment
 from oddsmith.service.messages import DecisionRecord
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Erased, Evidence, Line
+from oddsmith.storage.base import Erased, Line
 from oddsmith.storage.folding import restore
 from oddsmith.weights import awake_weights
 
@@ -28,18 +30,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     for line in lines:
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
-    value = account.value
-    record = _record(experiment, decision, evidence, made)
-    record.reward = None if value != value else experiment.scale.value(value)
-    record.counts_since = account.settled or None
-    record.events = [_event(experiment, line) for line in lines]
-    if explain and evidence.votes is not None:
-        record.experts = _experts(experiment, decision, evidence.votes, made)
-    return record
-
-
-def _record(experiment: Experiment, decision: Decision, evidence: Evidence, made: Line) -> DecisionRecord:
-    context, eligible = decision.context, decision.eligible
+    context, eligible, votes = decision.context, decision.eligible, evidence.votes
     names = None if eligible is None else [arm for arm, free in zip(experiment.arms, eligible, strict=True) if free]
     return DecisionRecord(
         id=made.id,
@@ -54,10 +45,10 @@ def _record(experiment: Experiment, decision: Decision, evidence: Evidence, made
         eligible=names,
         shadow=evidence.shadow,
         deferred=bool(made.deferred),
-        reward=None,
-        counts_since=None,
-        events=[],
-        experts=msgspec.UNSET,
+        reward=None if isnan(account.value) else experiment.scale.value(account.value),
+        counts_since=account.settled or None,
+        events=[_event(experiment, line) for line in lines],
+        experts=_experts(experiment, decision, votes, made) if explain and votes is not None else msgspec.UNSET,
     )
 
 

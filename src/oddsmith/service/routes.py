@@ -51,24 +51,12 @@ _ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 ROUTES = (
     Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.DecisionAnswer, _WRITES),
-    Route(
-        "POST",
-        "/v1/decide/batch",
-        d.decide_batch,
-        "Draw arms.",
-        _DECIDE,
-        m.DecideBatch,
-        m.Results,
-        _WRITES,
-        _BATCH,
-    ),
+    Route("POST", "/v1/decide/batch", d.decide_batch, "Draw arms.", _DECIDE, m.DecideBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.EventAnswer, _CHANGES),
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.EventAnswer, _WRITES),
     Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.EventAnswer, _CHANGES),
-    Route(
-        "POST", "/v1/experts", h.experts, "Add or retire an expert.", _ADMIN, m.RosterChange, m.EventAnswer, _CHANGES
-    ),
+    Route("POST", "/v1/experts", h.experts, "Change the roster.", _ADMIN, m.RosterChange, m.EventAnswer, _CHANGES),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
     Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.PosteriorAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.Query, m.Stats),

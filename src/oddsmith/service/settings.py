@@ -78,9 +78,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     )
     keys.close()
     if rule == "sum" and window is None:
-        raise InvalidInput(
-            'service.window_s must be given with reward_rule = "sum", whose rewards count when it closes'
-        )
+        raise InvalidInput('service.window_s must be given with reward_rule = "sum": rewards count when it closes')
     if "default_reward" in keys.values and window is None:
         raise InvalidInput("service.default_reward must stand beside window_s; got it without")
     return settings

@@ -1,16 +1,23 @@
 """The server below the application: uvicorn, with limits on time, and on what it holds before a request has a head."""
 
+import signal
+import socket
 from asyncio import TimerHandle, Transport
+from collections.abc import Sequence
 from http import HTTPStatus
+from types import FrameType
 from typing import ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from oddsmith.service.app import make_app
+from oddsmith.service.keys import KeyRing
 from oddsmith.service.limits import SAFE_HEADERS, Limits
+from oddsmith.service.opening import Opened
 from oddsmith.service.response import Refusal
 
-__all__ = ["Wire", "server_config"]
+__all__ = ["Wire", "serve", "server_config"]
 
 
 class Wire(HttpToolsProtocol):
@@ -111,3 +118,18 @@ def server_config(app: Limits, *, host: str, port: int) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
     )
+
+
+def serve(opened: Sequence[Opened], keys: KeyRing | None, door: socket.socket) -> None:
+    """Serve these experiments until SIGINT or SIGTERM; requests under way are answered, snapshots kept."""
+    config = server_config(make_app(opened, keys=keys), host="", port=0)
+    config.timeout_graceful_shutdown = 10
+    _Server(config).run(sockets=[door])
+
+
+class _Server(uvicorn.Server):
+    """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself the signal once more."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

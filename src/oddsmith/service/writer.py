@@ -82,9 +82,8 @@ class Writer:
         """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
         if error is not None:
-            _fail(
-                batch, error if isinstance(error, StoreFailed) else StoreFailed(f"events could not be written: {error}")
-            )
+            known = isinstance(error, StoreFailed)
+            _fail(batch, error if known else StoreFailed(f"events could not be written: {error}"))
         else:
             receipts, first = done.result(), 0
             for events, future in batch:
@@ -97,7 +96,7 @@ class Writer:
             self._send()
 
 
-def _fail(batch: list[_Waiting], error: Exception) -> None:
+def _fail(batch: list[_Waiting], error: BaseException) -> None:
     for _, future in batch:
         if not future.done():
             future.set_exception(error)

@@ -7,15 +7,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError, StoreFailed
-from oddsmith.storage.events import (
-    Activation,
-    Correction,
-    DecisionMade,
-    DefaultReward,
-    Event,
-    ExpertChange,
-    Reward,
-)
+from oddsmith.storage.events import Activation, Correction, DecisionMade, DefaultReward, Event, ExpertChange, Reward
 
 __all__ = ["ContextErased", "Erased", "EventKind", "Evidence", "Foldable", "Line", "Reading", "Receipt", "Rule"]
 __all__ += ["Snapshot", "Store", "Window", "line_of", "thinned"]
@@ -101,78 +93,54 @@ class Window(NamedTuple):
 class Foldable(Protocol):
     """What a fold reads of a store."""
 
-    @property
-    def rule(self) -> Rule:
-        """How rewards of one decision make one."""
-        ...
+    rule: Rule
+    """How rewards of one decision make one."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""
-        ...
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
         """All lines about these decisions up to `until`, in order."""
-        ...
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
-        ...
 
 
 class Reading(Foldable, Protocol):
     """What can be read of a store without the policy it belongs to."""
 
-    @property
-    def about(self) -> dict[str, Any]:
-        """The facts about the experiment that were given when the store was made: JSON."""
-        ...
-
-    @property
-    def experts(self) -> tuple[str, ...] | None:
-        """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the policy it was made with."""
-        ...
-
-    @property
-    def gapless(self) -> bool:
-        """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
-        ...
+    about: dict[str, Any]
+    """The facts about the experiment that were given when the store was made: JSON."""
+    experts: tuple[str, ...] | None
+    """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
+    fingerprint: str
+    """That of the policy it was made with."""
+    gapless: bool
+    """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
 
     def head(self) -> int:
         """The last position that readers may see; 0 if there is none."""
-        ...
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         """What the odds of the decisions at these positions were made from, in the order asked for."""
-        ...
 
     def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind."""
-        ...
 
     def changes(self) -> list[Line]:
         """The experts that came and went, in order."""
-        ...
 
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most `limit`."""
-        ...
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots, oldest first."""
-        ...
 
     def content(self, position: int) -> bytes:
         """What was kept as the snapshot at this position."""
-        ...
 
     def close(self) -> None:
         """Let go of everything; a store writes what is queued first."""
-        ...
 
 
 class Store(Reading, Protocol):
@@ -194,15 +162,12 @@ class Store(Reading, Protocol):
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""
-        ...
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Keep a snapshot; of older ones, `thinned` says which stay."""
-        ...
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time; returns how many."""
-        ...
 
 
 class ContextErased(StoreFailed):
@@ -213,9 +178,8 @@ class Erased:
     """The context of a decision after it was erased: to read it is refused; fixed experts never read it."""
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise ContextErased(
-            "contexts must be there for a policy that learns from them; this one was erased, and no snapshot is later"
-        )
+        learns = "a policy that learns from contexts"
+        raise ContextErased(f"contexts must be there for {learns}; this one was erased, and no snapshot is later")
 
     __array__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
 

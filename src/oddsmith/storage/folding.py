@@ -5,33 +5,22 @@ the state is `policy.update` over them in that order, one at a time. Live, a sta
 restart advances a snapshot. Where a line rewrites what came before a state, an older snapshot is the start.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from oddsmith.decision import Decision, State
 from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
+from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import Policy, check_policy
-from oddsmith.policies.judge import gts_inside, judge, pad_to_roster
+from oddsmith.policies.judge import added, gts_inside, judge, pad_to_roster, retired
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import ContextErased, Foldable, Line, Reading, Snapshot, Store
 
-__all__ = [
-    "Change",
-    "Due",
-    "Folded",
-    "Item",
-    "advance",
-    "due_after",
-    "refold",
-    "restore",
-    "save_snapshot",
-    "settle",
-    "snapshot_of",
-    "with_decisions",
-]
+__all__ = ["Change", "Due", "Folded", "Item", "advance", "due_after", "refold", "restore", "roster_change"]
+__all__ += ["save_snapshot", "settle", "snapshot_of", "with_decisions"]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an added or retired expert makes of policy and state."""
@@ -226,3 +215,21 @@ def with_decisions(store: Foldable, items: list[Account | Line]) -> Iterator[Ite
         chunk = items[first : first + _CHUNK]
         found = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))
         yield from ((item, next(found) if isinstance(item, Account) else None) for item in chunk)
+
+
+def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
+    """The change of a roster by its lines; `bench` are the experts that may join, by name. A judge needs none."""
+
+    def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
+        if line.kind == "expert retired":
+            return retired(policy, state, line.id)
+        if line.value is None or not 0 < line.value < 1:
+            raise InvalidInput(f"share of expert {line.id!r} must be between 0 and 1; got {line.value}")
+        bank = None if bench is None else bench.get(line.id)
+        known = gts_inside(policy)
+        if bench is not None and bank is None and known is not None and line.id not in known.experts.names:
+            stay = "its table must stay in the policy file, with joins = true"
+            raise InvalidInput(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")
+        return added(policy, state, line.id, line.value, bank)
+
+    return change

@@ -18,16 +18,7 @@ from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.events import DecisionMade, Event, Reward
 
-__all__ = [
-    "AnotherValue",
-    "EARLY",
-    "EventRow",
-    "read_decision",
-    "read_evidence",
-    "repeated",
-    "row_of",
-    "unrewarded",
-]
+__all__ = ["AnotherValue", "EARLY", "EventRow", "read_decision", "read_evidence", "repeated", "row_of", "unrewarded"]
 
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""

@@ -24,9 +24,7 @@ _LOOK = 16  # rows between looks at the money
 _BLOCK = 256  # rows between the starts of new bets
 _PIECE = 4096  # rows in memory at a time
 _FIRST = 0.75  # the share of money for bets from the first row on
-_CLAIMS: dict[
-    EvidenceGrade, tuple[float, str, str]
-] = {  # the largest p-value, the claim, and what it means for weights
+_CLAIMS: dict[EvidenceGrade, tuple[float, str, str]] = {  # the largest p-value, the claim, its meaning for weights
     "decisive": (0.0001, "Arms do not follow the logged odds", "Caution, weights cannot be trusted. "),
     "strong": (0.01, "Strong evidence that arms do not follow the logged odds", "Caution, weights may be wrong. "),
     "some": (1.0, "Some evidence that arms do not follow the logged odds", "Weights may be wrong. "),
@@ -97,15 +95,13 @@ def served_as_logged(logged: Log, *, alpha: float = 0.05, floor: float = 0.0) ->
     peak, largest = float(log_wealth.max()), log(np.finfo(np.float64).max)
     caught, p_value, e_value = peak >= -log(alpha), min(1.0, exp(-peak)), exp(min(float(log_wealth[-1]), largest))
     row = min(len(logged), _LOOK * (int(np.argmax(log_wealth >= -log(alpha))) + 1)) - 1 if caught else None
-    evidence: EvidenceGrade = (
-        next(grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most) if caught else "none"
-    )
+    grades = (grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most)
+    evidence: EvidenceGrade = next(grades) if caught else "none"
     shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
     claim = _CLAIMS[evidence][1].format(n=len(logged))
     tail = f", first below {alpha:g} at row {row}): it looks as if {cause}." if caught else ")."
-    return ServedReport(
-        len(logged), caught, alpha, e_value, p_value, row, suspect, strength, f"{claim} ({shown}{tail}", evidence
-    )
+    sentence = f"{claim} ({shown}{tail}"
+    return ServedReport(len(logged), caught, alpha, e_value, p_value, row, suspect, strength, sentence, evidence)
 
 
 def _wealth(draws: Draws) -> tuple[Array, str, float]:

@@ -85,9 +85,8 @@ class Draws:
         count = self.count if self.stated else self.count + self.new
         least, most = float(self.propensity.min()), float(1 / count.max())
         if self.floor > (1 + 1e-9) * min(least, most):
-            raise InvalidInput(
-                f"floor must be at most the least logged odds, {least:g}, and 1 / arms, {most:g}; got {self.floor:g}"
-            )
+            ends = f"the least logged odds, {least:g}, and 1 / arms, {most:g}"
+            raise InvalidInput(f"floor must be at most {ends}; got {self.floor:g}")
         short = np.flatnonzero(self.propensity + (count - 1) * self.floor > 1 + _SUM)
         if len(short):
             row = int(short[0])

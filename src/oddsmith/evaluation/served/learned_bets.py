@@ -29,7 +29,6 @@ class LearnedBet(Protocol):
 
     def factors(self, rows: slice, gains: Array) -> Array:
         """The factors (rows,) by which the money grows, given the gains (rows, B) of the bets that do not learn."""
-        ...
 
 
 def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:

@@ -143,16 +143,13 @@ async def create_or_check_owner(connection: Connection, link: Link, mine: Mappin
         await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes it
         if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
             await connection.execute(Path(__file__).with_name("schema.sql").read_text())
-        number: int | None = await connection.fetchval(
-            "select number from experiments where name = $1", link.experiment
-        )
+        name = link.experiment
+        number: int | None = await connection.fetchval("select number from experiments where name = $1", name)
         if number is not None:
             theirs = await connection.fetch("select name, value from meta where experiment = $1", number)
             check_owner(link.where, check_format(link.where, dict(theirs)), mine)
             return number
-        number = await connection.fetchval(
-            "insert into experiments (name) values ($1) returning number", link.experiment
-        )
+        number = await connection.fetchval("insert into experiments (name) values ($1) returning number", name)
         rows = [(number, *pair) for pair in mine.items()]
         await connection.executemany("insert into meta values ($1, $2, $3)", rows)
     assert number is not None

@@ -51,10 +51,8 @@ class PostgresReader(StoreReader):
         try:
             if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][0]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
-            query = (
-                "select number, m.name, value from experiments e join meta m on experiment = number where e.name = $1"
-            )
-            found = link.read(query, link.experiment)
+            query = "select number, m.name, value from experiments e join meta m on experiment = number"
+            found = link.read(f"{query} where e.name = $1", link.experiment)
             if not found:
                 names = [name for (name,) in link.read("select name from experiments order by name")]
                 known, meant = ", ".join(names) or "none", hint(link.experiment, names)

@@ -80,7 +80,7 @@ class PostgresStore(PostgresReader):
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are committed."""
-        rows = [row_of(event, self._rule) for event in events]
+        rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed:

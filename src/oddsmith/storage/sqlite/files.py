@@ -32,9 +32,8 @@ class Lock:
         except OSError as error:
             holder = os.read(self._handle, 20).decode(errors="replace") or "unknown"
             os.close(self._handle)
-            raise StoreFailed(
-                f"{path} must be used by one process at a time; it is in use by process {holder}"
-            ) from error
+            one = f"{path} must be used by one process at a time"
+            raise StoreFailed(f"{one}; it is in use by process {holder}") from error
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
 

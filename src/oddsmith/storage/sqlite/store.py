@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import EventKind, Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import check_rule, meta_of
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
@@ -79,7 +79,7 @@ class SQLiteStore(SQLiteReader):
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are on disk."""
-        rows = [row_of(event, self._rule) for event in events]
+        rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed or self._broken:
@@ -224,9 +224,9 @@ class SQLiteStore(SQLiteReader):
 def _insert(connection: sqlite3.Connection, row: EventRow) -> Receipt:
     """Write a row if it is not there yet, inside a transaction."""
     line = row.line
-    if line.kind == "correction" and not _rewarded(connection, line.id):
+    if line.kind == "correction" and not _has(connection, line.id, "reward", "default"):
         return unrewarded(line)
-    parked = line.kind in EARLY and not _decided(connection, line.id)
+    parked = line.kind in EARLY and not _has(connection, line.id, "decision")
     written = connection.execute(_INSERT, line[1:]).fetchone()
     if written is None:
         query = "select position, value from events where id = ? and kind = ? and key = ?"
@@ -240,11 +240,6 @@ def _insert(connection: sqlite3.Connection, row: EventRow) -> Receipt:
     return Receipt(position, True, parked=parked)
 
 
-def _decided(connection: sqlite3.Connection, decision: str) -> bool:
-    query = "select 1 from events where id = ? and kind = 'decision' limit 1"
-    return connection.execute(query, (decision,)).fetchone() is not None
-
-
-def _rewarded(connection: sqlite3.Connection, decision: str) -> bool:
-    query = "select 1 from events where id = ? and kind in ('reward', 'default') limit 1"
-    return connection.execute(query, (decision,)).fetchone() is not None
+def _has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
+    query = f"select 1 from events where id = ? and kind in ({', '.join('?' * len(kinds))}) limit 1"
+    return connection.execute(query, (decision, *kinds)).fetchone() is not None
