@@ -1,7 +1,7 @@
 """What a proof says: for each level what followed, what did not, and what could not be checked."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -77,6 +77,11 @@ class Level:
         if len(self.misses) < _SHOWN:
             self.misses.append(Miss(self.name, id, position, answer.recorded, answer.follows))
 
+    def record(self) -> dict[str, object]:
+        """The level as JSON."""
+        counts = {"checked": self.checked, "followed": self.followed, "worst": self.worst}
+        return counts | {"untested": dict(self.untested), "misses": [miss._asdict() for miss in self.misses]}
+
 
 class VerifyReport(NamedTuple):
     """The levels of a proof over `events` events and `decisions` decisions of an experiment."""
@@ -104,7 +109,4 @@ class VerifyReport(NamedTuple):
     def record(self) -> dict[str, object]:
         """The verdict as JSON."""
         facts = {name: getattr(self, name) for name in ("experiment", "holds", "rounding", "events", "decisions")}
-        levels = {
-            level.name: asdict(level) | {"misses": [miss._asdict() for miss in level.misses]} for level in self.levels
-        }
-        return {**facts, "levels": levels}
+        return {**facts, "levels": {level.name: level.record() for level in self.levels}}
