@@ -18,7 +18,7 @@ from oddsmith.logs.table import Log
 from oddsmith.spelling import hint
 
 if TYPE_CHECKING:
-    from oddsmith.evaluation.assessment import Answer, Assessment
+    from oddsmith.evaluation.assessment import Answer, Answers, Assessment
     from oddsmith.evaluation.reward_models import Regressor
 
 __all__ = ["add_commands"]
@@ -188,7 +188,7 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
             return {"refused": ["log"], "why": one}
         return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
 
-    def answers(by: "dict[str, dict[str, Answer]]") -> dict[str, object]:
+    def answers(by: "Answers") -> dict[str, object]:
         return {name: {inner: answer(one) for inner, one in ones.items()} for name, ones in by.items()}
 
     return {

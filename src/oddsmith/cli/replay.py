@@ -71,7 +71,7 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
 
 
 def _verdict(name: str, lived: "Replayed", log: Log) -> tuple[str, str]:
-    """What the policy earns more than the logger in its first steps, as a sentence and a picture, if it can be said.
+    """What the policy earns more than the logger in its first steps, as a sentence and a picture, if there is one.
 
     The two means share rows, which makes their difference vary less than that of independent ones: the interval, made
     as for independent ones, is on the safe side.

@@ -14,10 +14,12 @@ from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.terms import Terms
 from oddsmith.logs.table import Log
 
-__all__ = ["Answer", "Assessment", "ESTIMATORS", "LOGGED", "assess", "given"]
+__all__ = ["Answer", "Answers", "Assessment", "ESTIMATORS", "LOGGED", "assess", "given"]
 
 Answer = Estimate | str
 """An estimate (which may be refused by its rules), or the sentence that says why it cannot be asked for."""
+Answers = dict[str, dict[str, Answer]]
+"""Answers by target and estimator, or by estimator and target."""
 LOGGED = "logged"
 """The name of the logger itself among targets."""
 _PLAIN: dict[str, Callable[..., Terms]] = {"ips": ips, "snips": snips, "clipped_ips": clipped_ips}
@@ -37,11 +39,11 @@ class Assessment:
     log: Log
     targets: dict[str, Array]
     logged: Estimate
-    answers: dict[str, dict[str, Answer]]
+    answers: Answers
     terms: dict[str, dict[str, Terms]]
     diagnostics: dict[str, Diagnostics]
     baseline: str
-    differences: dict[str, dict[str, Answer]]
+    differences: Answers
     served: ServedReport | str
 
     @property
@@ -89,7 +91,7 @@ def assess(
     today = logged(log)
     own = estimate(today, **settings | {"floor": None})  # refuses level and interval that make no sense, for all
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
-    answers: dict[str, dict[str, Answer]] = {name: {} for name in targets}
+    answers: Answers = {name: {} for name in targets}
     for name, odds in targets.items():
         for estimator, made in _asked(log, odds, predictions, beforehand).items():
             answers[name][estimator] = made if isinstance(made, str) else _answer(made, settings)
@@ -124,14 +126,10 @@ def _answer(terms: Terms, settings: Any) -> Answer:
 
 
 def _differences(
-    terms: dict[str, dict[str, Terms]],
-    answers: dict[str, dict[str, Answer]],
-    today: Terms,
-    baseline: str,
-    settings: Any,
-) -> dict[str, dict[str, Answer]]:
+    terms: dict[str, dict[str, Terms]], answers: Answers, today: Terms, baseline: str, settings: Any
+) -> Answers:
     """By estimator and target, where target and baseline both have an answer without bias."""
-    found: dict[str, dict[str, Answer]] = {}
+    found: Answers = {}
     for estimator in ESTIMATORS:
         own = {name: terms[name][estimator] for name in terms if given(answers[name].get(estimator, ""))}
         sides = {LOGGED: today} if baseline == LOGGED else {}

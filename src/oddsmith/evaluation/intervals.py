@@ -27,6 +27,10 @@ ASSUMPTIONS = {
 }
 """What each interval assumes, by its name."""
 INTERVALS = tuple(ASSUMPTIONS)
+_NOT_CONSTANT = (
+    "no constant value fits the rows: by some of them it is above {:.4g}, by others below {:.4g}; use an anytime "
+    "interval, which is for the mean of a value that drifts"
+)
 
 
 class Estimate(NamedTuple):
@@ -118,18 +122,11 @@ def estimate(
         bottom = -1.0 if terms.parts is not None else 0.0
         low, high = (min(max(end, bottom), 1.0) for end in ends)
         if ends[0] > ends[1]:
-            refused, against = ("constant",), {"constant": _changed(*ends)}
+            refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}
             value, low, high = np.nan, np.nan, np.nan
     unbiased, why = terms.unbiased and found.missing <= MISSING, "; ".join(against[name] for name in refused)
     about = terms.name, value, low, high, level, interval, unbiased, terms.setting
     return Estimate(*about, found, refused, overruled, why, terms.whole is not None and found.missing <= MISSING)
-
-
-def _changed(low: float, high: float) -> str:
-    return (
-        f"no constant value fits the rows: by some of them it is above {low:.4g}, by others below {high:.4g}; use an "
-        "anytime interval, which is for the mean of a value that drifts"
-    )
 
 
 def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.evaluation.assessment import Answer, Assessment, given
+from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
 from oddsmith.evaluation.diagnostics import Diagnostics
 from oddsmith.evaluation.intervals import Estimate
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
@@ -53,7 +53,7 @@ def refusals(found: Assessment) -> list[str]:
     return [f"{target}, {', '.join(names)}: {why}." for (target, why), names in estimators.items()]
 
 
-def _flat(by: dict[str, dict[str, Answer]]) -> list[tuple[str, str, Answer]]:
+def _flat(by: Answers) -> list[tuple[str, str, Answer]]:
     return [(name, estimator, answer) for name, answers in by.items() for estimator, answer in answers.items()]
 
 
@@ -63,7 +63,7 @@ def _reasons(answer: Answer) -> list[str]:
     return [f"refused by rule {rule}: {why}" for rule, why in reasons(answer).items()]
 
 
-def _by_difference(found: Assessment) -> dict[str, dict[str, Answer]]:
+def _by_difference(found: Assessment) -> Answers:
     """Differences by name and estimator."""
     targets = dict.fromkeys(target for answers in found.differences.values() for target in answers)
     by = found.differences.items()
@@ -88,7 +88,7 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
 
     `notes` stand under the verdict.
     """
-    said = verdict(found)
+    answer = verdict(found)
     ips = {name: terms["ips"].weights for name, terms in found.terms.items() if "ips" in terms}
     weighed = {name: weights for name, weights in ips.items() if weights is not None}
     carries = (*([_weights_figure(weighed)] if weighed else []), _overlap_figure(found))
@@ -100,9 +100,9 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
     if found.differences:
         side = called(found.baseline)
         text = f"Paired, row by row, against {side}; all rows of an estimator hold together at its level."
-        table, figure = differences_table(found), _differences_figure(found, said)
+        table, figure = differences_table(found), _differences_figure(found, answer)
         sections.insert(0, Section("Differences", text, tables=(table,), figures=(figure,)))
-    return write(path, title, "\n\n".join([*said.sentences, *notes]), sections)
+    return write(path, title, "\n\n".join([*answer.sentences, *notes]), sections)
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
@@ -132,13 +132,13 @@ def _beside(found: Assessment, target: str, one: Diagnostics) -> tuple[str, ...]
     return rows, f"{one.largest_share:.2%}", f"{one.missing:.2%}", f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"
 
 
-def _differences_figure(found: Assessment, said: Verdict) -> Figure:
+def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
     """What each target earns more than the baseline, by each estimator; the verdict's is drawn in full colour."""
-    figure, panel = _bars(_flat(_by_difference(found)), lambda e: 1.0 if e == said.estimator else 0.4)
+    figure, panel = _bars(_flat(_by_difference(found)), lambda e: 1.0 if e == answer.estimator else 0.4)
     panel.axvline(0, color="0.3", ls="--", lw=1)
     panel.set_xlabel(f"more per decision than {called(found.baseline)}")
     caption = f"What each target earns more than {called(found.baseline)}: right of the dashed line is better."
-    return Figure(svg(figure), f"{caption} Full colour: {said.estimator}, which the verdict is by.")
+    return Figure(svg(figure), f"{caption} Full colour: {answer.estimator}, which the verdict is by.")
 
 
 def _values_figure(found: Assessment) -> Figure:

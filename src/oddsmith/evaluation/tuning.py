@@ -1,4 +1,4 @@
-"""Shrunk importance weights, and how much to shrink them when nobody says: the least estimated squared error."""
+"""Shrunk importance weights, and how much to shrink them where it is not given: the least estimated squared error."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 An arm that is common elsewhere may have next to no odds in some contexts. Rows of such contexts that drew it would have
 been heavy; where there is none, the terms lack its rewards and nothing in the log tells so, but a mean weight below 1,
-which may as well be chance. What can be said: rewards are in [0, 1] and undrawn weight is not negative, so
+which may as well be chance. What holds: rewards are in [0, 1] and undrawn weight is not negative, so
 
     E w r  ≤  value  ≤  E [1 - w (1 - r)]
 

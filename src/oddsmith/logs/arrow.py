@@ -126,14 +126,8 @@ def _contexts(columns: dict[str, Values]) -> list[Context]:
     listed = all(key.isdigit() for key in columns)  # a row without keys was a list of numbers
     rows = zip(*(part.tolist() if isinstance(part, np.ndarray) else part for part in columns.values()), strict=True)
     plain = iter(rows) if columns else iter([()] * len(texts))
-    return [
-        decode(json.loads(text))
-        if isinstance(text, str) and text
-        else list(row)
-        if listed
-        else dict(zip(columns, row, strict=True))
-        for text, row in zip(texts, plain, strict=True)
-    ]
+    pairs = zip(texts, (list(row) if listed else dict(zip(columns, row, strict=True)) for row in plain), strict=True)
+    return [decode(json.loads(text)) if isinstance(text, str) and text else row for text, row in pairs]
 
 
 def _values(array: "pa.Array", name: str) -> Values:

@@ -105,7 +105,7 @@ class LogReader:
         return str(path), _READ[form](path, layout), arms
 
     def _open_bandit(self, present: Sequence[str], form: str | None) -> tuple[Names, Sequence[str] | None]:
-        """Their names and arms, of an Open Bandit log where it is one and nothing else is said."""
+        """Their names and arms, of an Open Bandit log where it is one and no columns are given."""
         if form == "open_bandit" or (form is None and not self.columns and open_bandit.looks_like(present)):
             return open_bandit.columns(present) | dict(self.columns), self.arms or open_bandit.arms(present)
         return self.columns, self.arms

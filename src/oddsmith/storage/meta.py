@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
@@ -9,10 +10,14 @@ from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Rule
 
-__all__ = ["FORMAT", "check_format", "check_owner", "check_rule", "meta_of"]
+__all__ = ["About", "FORMAT", "check_format", "check_owner", "check_rule", "meta_of"]
 
 FORMAT = "oddsmith store 1"
 _NEXT = "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy."
+
+
+About: TypeAlias = Mapping[str, object]
+"""Facts about an experiment, which JSON can hold."""
 
 
 def check_rule(rule: str) -> None:
@@ -21,7 +26,7 @@ def check_rule(rule: str) -> None:
         raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
 
 
-def meta_of(policy: Policy, rule: Rule, about: Mapping[str, object]) -> dict[str, str]:
+def meta_of(policy: Policy, rule: Rule, about: About) -> dict[str, str]:
     """The table `meta` of a new store of this policy and rule."""
     own = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
     return own | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}

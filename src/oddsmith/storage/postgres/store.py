@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import islice
@@ -13,7 +13,7 @@ from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
-from oddsmith.storage.meta import check_rule, meta_of
+from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.postgres.link import (
     PATIENCE,
     Connection,
@@ -54,13 +54,7 @@ class PostgresStore(PostgresReader):
     """
 
     def __init__(
-        self,
-        url: str,
-        policy: Policy,
-        *,
-        experiment: str,
-        rule: Rule = "first",
-        about: Mapping[str, object] | None = None,
+        self, url: str, policy: Policy, *, experiment: str, rule: Rule = "first", about: About | None = None
     ) -> None:
         check_rule(rule)
         mine = meta_of(policy, rule, about or {})

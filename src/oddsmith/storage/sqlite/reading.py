@@ -1,4 +1,4 @@
-"""SQLiteReader: what a store in one file holds, for anyone who may read it, also while a service writes."""
+"""SQLiteReader: what a store in one file holds; it can be read while a service writes."""
 
 import json
 import sqlite3

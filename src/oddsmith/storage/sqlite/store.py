@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import EventKind, Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
-from oddsmith.storage.meta import check_rule, meta_of
+from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock, connect, create_or_check_owner
 from oddsmith.storage.sqlite.reading import SQLiteReader
@@ -58,9 +58,7 @@ class SQLiteStore(SQLiteReader):
     (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1, new=False, ...))
     """
 
-    def __init__(
-        self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: Mapping[str, object] | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: About | None = None) -> None:
         check_rule(rule)
         self.commits = 0
         self._broken, self._closed = "", False
