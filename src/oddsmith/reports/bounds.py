@@ -51,6 +51,6 @@ def plot_bounds(
     try:
         figure.savefig(path, dpi=130)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"plot must be a picture that can be written (.png, .svg, .pdf); {error}") from error
+        raise InvalidInput(f"plot must be a path that can be written (.png, .svg, .pdf); {error}") from error
     finally:
         plt.close(figure)

@@ -192,8 +192,8 @@ class DecisionRecord(msgspec.Struct, kw_only=True):
     deferred: bool
     reward: float | None
     counts_since: int | None
-    events: list[dict[str, object]]
-    experts: list[dict[str, object]] | UnsetType = UNSET
+    events: list[dict[str, Any]]
+    experts: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class PosteriorAnswer(msgspec.Struct):
@@ -214,7 +214,7 @@ class Stats(msgspec.Struct):
     position: int
     events: dict[str, int]
     arms: dict[str, dict[str, float | int | None]]
-    experts: dict[str, dict[str, object]]
+    experts: dict[str, dict[str, Any]]
     refused: int
     snapshot: int | None
     refolds: int
