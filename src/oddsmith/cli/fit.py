@@ -7,6 +7,7 @@ from oddsmith import disk, saving
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
+from oddsmith.exact_json import Json
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.spelling import counted
 
@@ -33,7 +34,7 @@ def _fit(asked: argparse.Namespace) -> str:
     from oddsmith.logs.fitting import fit_log
 
     file = read_policy(asked.policy)
-    meta: dict[str, object] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
+    meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
     how, many = asked.engine, asked.workers

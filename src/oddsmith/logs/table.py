@@ -178,7 +178,7 @@ COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 _MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, no expert slept
 
 
-def _numbers(rows: object, length: int) -> int | slice | npt.NDArray[np.generic]:
+def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
     """A slice as it is, a number from 0, or an array of numbers or of a mask."""
     if isinstance(rows, slice):
         return rows

@@ -2,7 +2,7 @@
 
 import io
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from oddsmith.arrays import Array
 from oddsmith.errors import MissingExtra
@@ -32,7 +32,7 @@ def pyplot() -> ModuleType:
     return cast(ModuleType, plt)
 
 
-def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> "tuple[Figure, list[Axes]]":
+def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> "tuple[Figure, list[Any]]":
     """A figure and its n panels side by side (a list), without clutter."""
     figure, axes = pyplot().subplots(1, n, figsize=(width * n, height), layout="constrained", squeeze=False)
     for panel in axes[0]:
