@@ -171,6 +171,32 @@ def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_dra
     assert {low for low, _ in bounds} == {high for _, high in bounds} == {True, False}
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "seed": {"interval": "bootstrap", "level": 0.9, "seed": 3, "overrule": "ess"},
+    "default seed": {"interval": "bootstrap", "overrule": ["ess"]},
+    "floor": {"interval": "bernstein", "level": 0.8, "floor": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_comparison_of_two_is_their_estimates_and_that_of_their_difference(name: str) -> None:
+    few = EVEN[:60]
+    one, other = ev.ips(few, [0.5, 0.5]), ev.ips(few, [0.75, 0.25])
+    settings = SETTINGS[name]
+    found = ev.compare({"one": one, "other": other}, **settings)
+
+    def ask(terms: ev.Terms) -> ev.Estimate:
+        return ev.estimate(terms, **settings)
+
+    assert found.baseline == "one"
+    assert found.values == {"one": ask(one)._replace(name="one"), "other": ask(other)._replace(name="other")}
+    (apart,) = found.differences.values()
+    assert apart.level == pytest.approx(ask(one).level)
+    expected = ask(other.minus(one))
+    assert (apart.name, apart.overruled, apart.refused) == ("other - one", expected.overruled, ())
+    assert (apart.value, apart.low, apart.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
 def test_rules_that_are_overruled_are_named() -> None:
     few = ev.ips(EVEN[:10], [0.5, 0.5])
     partly = ev.estimate(few, overrule=["ess"])
