@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import betaln, ndtr, ndtri
 
 from oddsmith.best_arm import beta_best, normal_best
-from oddsmith.policies.directions import directions, shared_best
+from oddsmith.policies.parts.directions import directions, shared_best
 
 
 def test_two_normals_in_closed_form(any_kernels: str) -> None:

@@ -12,7 +12,7 @@ import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.exact_json import decode, encode
 from oddsmith.policies.over_experts import ExpertState
-from oddsmith.policies.projection import project
+from oddsmith.policies.parts.projection import project
 
 F = np.array([[0.3, 0.6, 0.2], [0.5, 0.1, 0.4]])
 BANK = od.GivenExperts(("a", "b"))

@@ -18,8 +18,8 @@ from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersio
 from oddsmith.experts.base import check_names
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy, check_policy, fold
-from oddsmith.policies.counts import arm_names
 from oddsmith.policies.explanation import ArmExplanation, Explanation
+from oddsmith.policies.parts.counts import arm_names
 from oddsmith.spelling import did_you_mean
 from oddsmith.uniforms import Uniforms
 

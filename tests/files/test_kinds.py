@@ -14,7 +14,7 @@ from oddsmith.files.kinds import KINDS, parameters, settings
 from oddsmith.lab import Cell, simulate
 from oddsmith.lab.study import read_study
 from oddsmith.policies import recipes
-from oddsmith.policies.families import LogisticFamily
+from oddsmith.policies.parts.families import LogisticFamily
 from service.served import Here, here
 
 ARMS = ("sports", "politics", "tech")

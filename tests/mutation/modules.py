@@ -12,7 +12,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/policies/test_gts_refusals.py",
     ),
     "policies/bounded": ("tests/policies/test_bounded.py", "tests/policies/test_bounded_verbs.py"),
-    "policies/projection": ("tests/policies/test_bounded.py",),
+    "policies/parts/projection": ("tests/policies/test_bounded.py",),
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
     "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
     "evaluation/estimators": ("tests/evaluation/test_terms_by_hand.py", "tests/evaluation/test_estimators.py"),

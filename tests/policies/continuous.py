@@ -6,8 +6,8 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.arrays import Array
-from oddsmith.policies.families import Family
 from oddsmith.policies.particles import ParticleState
+from oddsmith.policies.parts.families import Family
 
 
 class Plain(Family):

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import oddsmith as od
 from oddsmith.arrays import Array
-from oddsmith.policies.projection import project
+from oddsmith.policies.parts.projection import project
 from policies.rationals import instances, worst
 
 

@@ -154,7 +154,7 @@ def test_a_policy_of_ones_own_promises_nothing() -> None:
 
     class Plain(od.Policy):
         def init(self, shape: tuple[int, ...] = ()) -> Any:
-            return od.policies.counts.CountState(np.zeros(2), np.zeros(2), 0)
+            return od.policies.parts.counts.CountState(np.zeros(2), np.zeros(2), 0)
 
         def odds(self, state: Any, context: Any, *, eligible: Any = None, step: Any = None) -> od.Odds:
             return od.Odds(np.array([0.5, 0.5]))

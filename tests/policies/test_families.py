@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.policies.families import Family
-from oddsmith.policies.langevin import Target, sweep
 from oddsmith.policies.particles import resampled
+from oddsmith.policies.parts.families import Family
+from oddsmith.policies.parts.langevin import Target, sweep
 from policies.continuous import Plain, closed_form, events, learnt
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.arrays import Array
-from oddsmith.policies.laplace import logistic_map
+from oddsmith.policies.parts.laplace import logistic_map
 
 RNG = np.random.default_rng(0)
 

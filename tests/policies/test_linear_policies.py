@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import oddsmith as od
-from oddsmith.policies.logistic import laplace_step, sigmoid
+from oddsmith.policies.parts.logistic import laplace_step, sigmoid
 from oddsmith.policies.probit import truncated_moments
 from paper.reference import VECTORS, floats
 

@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith.lab import simulate
 from oddsmith.policies.fastcb import fast_gap
-from oddsmith.policies.oracles import mixture, predicted, vovk
+from oddsmith.policies.parts.oracles import mixture, predicted, vovk
 from oddsmith.policies.regressor_elimination import EliminationState, balanced
 from oddsmith.policies.squarecb import inverse_gap
 from oddsmith.worlds import TableWorld

@@ -9,7 +9,7 @@ from oddsmith.losses import LOSSES, Loss
 from oddsmith.policies.base import Policy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.schedules import PowerSchedule
+from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory import Bound
 from oddsmith.theory.coefficients import AnyLoss

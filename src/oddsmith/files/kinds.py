@@ -20,7 +20,6 @@ from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
-from oddsmith.policies.families import LinearFamily, LogisticFamily
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -29,9 +28,10 @@ from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_cla
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
 from oddsmith.policies.particles import ParticleThompsonSampling
+from oddsmith.policies.parts.families import LinearFamily, LogisticFamily
+from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.regressor_elimination import RegressorElimination
-from oddsmith.policies.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
 from oddsmith.policies.windowed import Windowed

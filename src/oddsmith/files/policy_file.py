@@ -18,7 +18,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.guarding import guarded
-from oddsmith.policies.projection import project
+from oddsmith.policies.parts.projection import project
 from oddsmith.rewards import RewardScale
 
 __all__ = ["PolicyFile", "read_policy"]

@@ -7,7 +7,6 @@ from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.explanation import ArmExplanation, Explanation
-from oddsmith.policies.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -17,6 +16,8 @@ from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
 from oddsmith.policies.over_experts import ExpertState, OverExperts
 from oddsmith.policies.particles import ParticleState, ParticleThompsonSampling
+from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
+from oddsmith.policies.parts.schedules import PowerSchedule, Schedule
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.recipes import (
     epsilon_greedy,
@@ -29,7 +30,6 @@ from oddsmith.policies.recipes import (
     uniform,
 )
 from oddsmith.policies.regressor_elimination import RegressorElimination
-from oddsmith.policies.schedules import PowerSchedule, Schedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
 from oddsmith.policies.windowed import Windowed, WindowState

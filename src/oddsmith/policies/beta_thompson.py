@@ -8,8 +8,8 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.counts import CountState, OverArms, arm_names
 from oddsmith.policies.over_experts import explored
+from oddsmith.policies.parts.counts import CountState, OverArms, arm_names
 
 __all__ = ["BetaThompsonSampling"]
 

@@ -7,7 +7,7 @@ from oddsmith.arrays import Array, Bools, finite
 from oddsmith.decision import Context, Odds, State, Step
 from oddsmith.errors import Infeasible, InvalidInput
 from oddsmith.policies.base import Policy, PolicyWrapper, check_policy
-from oddsmith.policies.projection import project
+from oddsmith.policies.parts.projection import project
 
 __all__ = ["Bounded"]
 

@@ -7,9 +7,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, Odds, Step
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.gaussian import GaussianState
-from oddsmith.policies.logistic import OverLogistic, sigmoid
 from oddsmith.policies.over_experts import certain
+from oddsmith.policies.parts.gaussian import GaussianState
+from oddsmith.policies.parts.logistic import OverLogistic, sigmoid
 
 __all__ = ["GLMUCB"]
 

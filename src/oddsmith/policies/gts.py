@@ -15,7 +15,7 @@ from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_advice, check_eligible
-from oddsmith.policies.schedules import Schedule
+from oddsmith.policies.parts.schedules import Schedule
 
 __all__ = ["GeneralizedThompsonSampling"]
 

@@ -22,7 +22,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.over_experts import ExpertState
-from oddsmith.policies.schedules import PowerSchedule
+from oddsmith.policies.parts.schedules import PowerSchedule
 
 __all__ = ["active", "added", "gts_inside", "judge", "judge_from_json", "judge_to_json", "pad_to_roster", "retired"]
 

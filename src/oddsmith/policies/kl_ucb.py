@@ -6,8 +6,8 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, number, whole
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.counts import CountState, OverArms
 from oddsmith.policies.over_experts import certain
+from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]
 

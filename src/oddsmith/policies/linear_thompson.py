@@ -7,8 +7,8 @@ import numpy as np
 from oddsmith.arrays import Real, number
 from oddsmith.decision import Decision
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.gaussian import GaussianState
-from oddsmith.policies.sampling import OverPosterior
+from oddsmith.policies.parts.gaussian import GaussianState
+from oddsmith.policies.parts.sampling import OverPosterior
 
 __all__ = ["LinearThompsonSampling", "linear_class"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.gaussian import GaussianState, OverFeatures
 from oddsmith.policies.over_experts import certain
+from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 
 __all__ = ["LinUCB"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from oddsmith.arrays import number
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.logistic import OverLogistic
-from oddsmith.policies.sampling import OverPosterior
+from oddsmith.policies.parts.logistic import OverLogistic
+from oddsmith.policies.parts.sampling import OverPosterior
 
 __all__ = ["LogisticThompsonSampling", "logistic_class"]
 

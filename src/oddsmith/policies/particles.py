@@ -12,12 +12,12 @@ from oddsmith.decision import Context, Decision, Odds, Step, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import Policy
-from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.families import Family
-from oddsmith.policies.features import checked_dim, feature_names, named_weights, read_features
-from oddsmith.policies.langevin import Target, sweep
 from oddsmith.policies.over_experts import check_eligible
+from oddsmith.policies.parts.counts import numbered_arms
+from oddsmith.policies.parts.families import Family
+from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
+from oddsmith.policies.parts.langevin import Target, sweep
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 
@@ -59,7 +59,7 @@ class ParticleThompsonSampling(Policy):
     numbers come from (seed, rewards learnt): a fold gives the same state to the last bit, and order is part of it.
     With a `schema`, which then says `dim`, the context is a list of K dicts, or a data frame with a row for each arm.
 
-    >>> from oddsmith.policies.families import LogisticFamily
+    >>> from oddsmith.policies.parts.families import LogisticFamily
     >>> policy = ParticleThompsonSampling(LogisticFamily(), 2, n_particles=64, gamma=0.1)
     >>> policy.odds(policy.init(), np.array([[1.0, 0.0], [1.0, 0.0]])).propensities
     array([0.5, 0.5])

@@ -9,9 +9,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.schema import Schema
-from oddsmith.policies.features import feature_names
-from oddsmith.policies.gaussian import View
-from oddsmith.policies.sampling import OverPosterior
+from oddsmith.policies.parts.features import feature_names
+from oddsmith.policies.parts.gaussian import View
+from oddsmith.policies.parts.sampling import OverPosterior
 
 __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
 

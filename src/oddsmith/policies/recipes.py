@@ -6,9 +6,9 @@ from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.oracles import OracleName
 from oddsmith.policies.over_experts import Prior, checked_prior
-from oddsmith.policies.schedules import PowerSchedule
+from oddsmith.policies.parts.oracles import OracleName
+from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, squarecb_bound

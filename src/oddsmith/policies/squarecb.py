@@ -8,9 +8,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, Odds, Step
 from oddsmith.experts.base import Experts
-from oddsmith.policies.gaps import OverOracle
-from oddsmith.policies.oracles import OracleName, rest_on_best, standing
 from oddsmith.policies.over_experts import ExpertState
+from oddsmith.policies.parts.gaps import OverOracle
+from oddsmith.policies.parts.oracles import OracleName, rest_on_best, standing
 
 __all__ = ["SquareCB", "inverse_gap"]
 

@@ -9,10 +9,10 @@ from oddsmith.decision import Decision
 from oddsmith.experts.covers import Cover, grid_cover
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, measure
-from oddsmith.policies.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.laplace import logistic_map
 from oddsmith.policies.particles import ParticleThompsonSampling
+from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
+from oddsmith.policies.parts.laplace import logistic_map
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
 from oddsmith.worlds.linear import LogisticWorld

@@ -7,9 +7,9 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import normal_best
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.directions import check_directions, shared_best
-from oddsmith.policies.gaussian import GaussianState, OverFeatures, View
 from oddsmith.policies.over_experts import explored
+from oddsmith.policies.parts.directions import check_directions, shared_best
+from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures, View
 
 __all__ = ["OverPosterior"]
 

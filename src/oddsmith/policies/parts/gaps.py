@@ -8,8 +8,8 @@ from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
 from oddsmith.experts.base import Experts, checked_predictions
 from oddsmith.losses import Loss, domain
-from oddsmith.policies.oracles import ORACLES, OracleName, check_oracle, predicted
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
+from oddsmith.policies.parts.oracles import ORACLES, OracleName, check_oracle, predicted
 
 __all__ = ["OverOracle"]
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Real
 from oddsmith.decision import Decision
-from oddsmith.policies.gaussian import GaussianState, OverFeatures
+from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 
 __all__ = ["OverLogistic", "laplace_step", "sigmoid"]
 

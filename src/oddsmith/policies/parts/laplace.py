@@ -4,7 +4,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
-from oddsmith.policies.families import LogisticFamily
+from oddsmith.policies.parts.families import LogisticFamily
 
 __all__ = ["logistic_map"]
 

@@ -10,10 +10,10 @@ from oddsmith.decision import Context, Decision, State, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.base import Policy
-from oddsmith.policies.counts import numbered_arms
 from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.features import checked_dim, feature_names, named_weights, read_features
 from oddsmith.policies.over_experts import check_eligible
+from oddsmith.policies.parts.counts import numbered_arms
+from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
 
 __all__ = ["GaussianState", "OverFeatures", "View"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.policies.families import Family
+from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]
 
@@ -42,7 +42,7 @@ def sweep(target: Target, theta: Array, covariance: Array, *, moves: int, rng: n
 
     All particles share the step h, which goes up or down after each move towards an acceptance of 0.574.
 
-    >>> from oddsmith.policies.families import LinearFamily
+    >>> from oddsmith.policies.parts.families import LinearFamily
     >>> standard = Target(LinearFamily(), np.zeros(1), np.eye(1), np.zeros((0, 1)), np.zeros(0), np.zeros(0))
     >>> moved = sweep(standard, np.full((2000, 1), 3.0), np.eye(1), moves=20, rng=np.random.default_rng(0))
     >>> bool(abs(moved.mean()) < 0.1), bool(abs(moved.std() - 1) < 0.1)

@@ -1,0 +1,3 @@
+"""Parts that several policies are made of: beliefs, oracles, projections, schedules."""
+
+__all__: list[str] = []
