@@ -10,6 +10,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.policies.base import PolicyWrapper
+from oddsmith.policies.parts.counts import CountState
 from policies.test_contract import POLICIES, Entry, leaves, same
 
 
@@ -154,7 +155,7 @@ def test_a_policy_of_ones_own_promises_nothing() -> None:
 
     class Plain(od.Policy):
         def init(self, shape: tuple[int, ...] = ()) -> Any:
-            return od.policies.parts.counts.CountState(np.zeros(2), np.zeros(2), 0)
+            return CountState(np.zeros(2), np.zeros(2), 0)
 
         def odds(self, state: Any, context: Any, *, eligible: Any = None, step: Any = None) -> od.Odds:
             return od.Odds(np.array([0.5, 0.5]))

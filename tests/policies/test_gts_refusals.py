@@ -114,6 +114,8 @@ def test_masks_fit_the_arms_and_the_batch(any_kernels: str) -> None:
         policy.odds(policy.init(), SAID, eligible=three[0, :2])
     with pytest.raises(od.InvalidInput, match=r"^batch axes of state, predictions and eligible must fit; "):
         policy.odds(policy.init((2,)), SAID, eligible=three)
+    with pytest.raises(od.InvalidInput, match=r"^batch axes of state, predictions and eligible must fit; "):
+        policy.odds(policy.init((2,)), np.stack([SAID, SAID]), eligible=three)
     assert policy.odds(policy.init((3,)), SAID, eligible=three).propensities.shape == (3, 3)
 
 

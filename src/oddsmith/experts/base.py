@@ -231,12 +231,15 @@ def checked_predictions(predictions: object, log_weights: Array, eligible: Bools
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
     checked = _known(predictions, log_weights.shape[-1], eligible)
     if checked.ndim > 2 or log_weights.ndim > 1:
-        mask = () if eligible is None else eligible.shape[:-1]
-        try:
-            np.broadcast_shapes(log_weights.shape[:-1], checked.shape[:-2], mask)
-        except ValueError as error:
-            raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
+        _check_axes(log_weights.shape[:-1], checked.shape[:-2], () if eligible is None else eligible.shape[:-1])
     return checked
+
+
+def _check_axes(*axes: tuple[int, ...]) -> None:
+    try:
+        np.broadcast_shapes(*axes)
+    except ValueError as error:
+        raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
 
 
 def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array:
@@ -248,6 +251,8 @@ def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array
         raise ExpertFailed(f"experts must give {wanted}; got {predictions.shape}", kind="shape")
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
         raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
+    if eligible is not None and eligible.ndim > 1 and predictions.ndim > 2:
+        _check_axes(predictions.shape[:-2], eligible.shape[:-1])
     return predictions
 
 
