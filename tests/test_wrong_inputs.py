@@ -222,7 +222,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "json of nothing": (InvalidInput, "JSON of a Decision", lambda: od.Decision.from_json("")),
     "context that is no data": (
         InvalidInput,
-        "context must be numbers",
+        "context must hold what JSON can",
         lambda: agent().decide(F)._replace(context=object()).to_json(),
     ),
     "kernels cuda": (InvalidInput, "kernels must be one of auto, numba, numpy", lambda: kernels.use("cuda")),
