@@ -111,7 +111,7 @@ def verdict(right: dict[str, Any]) -> str:
     mistakes = f"{abs(lost.value):.{digits(lost)}f} {'more' if lost.value > 0 else 'fewer'} mistakes"
     return (
         f"Told only whether its own answer was right, the agent answers {right[AGENT].mean():.1%} of {length:,} digits "
-        f"right: {mistakes} than the best of the six models, which nobody had named, {interval(lost)} "
+        f"right: {mistakes} than the best of the six models, which it was not told, {interval(lost)} "
         f"(95 % interval over {runs} runs)."
     )
 
@@ -197,7 +197,7 @@ def main() -> None:
 
     intro = (
         f"{verdict(right)}\n\n"
-        "Six models read handwritten digits. Nobody knows which is good. The agent follows one drawn from its "
+        "Six models read handwritten digits. Which of them is good is not known. The agent follows one drawn from its "
         "posterior, sees whether that one answer was right, and re-weighs all six. Every decision is logged with its "
         f"exact odds. All numbers are means of {arguments.runs} runs of {len(y) - 150:,} digits.\n\n"
         "One answer in a hundred is drawn at random: that costs a little, and buys a log from which any other policy "
