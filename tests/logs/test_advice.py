@@ -157,6 +157,32 @@ def test_sleepers_by_name() -> None:
     assert turned.posterior(od.fit_log(turned, log).state) == pytest.approx(expected[[2, 0, 1]], rel=1e-12)
 
 
+@pytest.mark.parametrize("wrap", [lambda gts: gts, lambda gts: od.Bounded(gts, 0.01), lambda gts: od.Windowed(gts, 99)])
+def test_one_that_slept_beside_one_that_is_asked(wrap: Any) -> None:
+    """By hand, row by row: the sleeper is charged the mix of the two awake, by the weights of the prior."""
+    slept = np.arange(len(LOG)) % 4 == 0
+    columns = LOG.columns() | {"advice": np.where(slept[:, None] & [True, False], np.nan, LOG.advice)}
+    log = od.Log(**columns, arms=ARMS, experts=["good", "bad"])
+    policy = wrap(gts("good", "bad", "flat"))
+    decisions = decisions_for(policy, policy.init(), log)
+    advice, hit = np.asarray(decisions.advice), LOG.reward[:, None] == 1
+    factors = np.where(hit, advice, 1 - advice) ** 0.5
+    factors[slept, 0] = factors[slept, 1:].mean(axis=1)
+    expected = factors.prod(axis=0)
+    state = od.fold(policy, policy.init(), decisions, LOG.reward)
+    np.testing.assert_allclose(policy.posterior(state), expected / expected.sum(), rtol=1e-12)
+
+
+def test_a_policy_without_log_weights_asks_sleepers() -> None:
+    """Regressor elimination keeps no weights: what the experts say now is all it needs."""
+    contexts = RNG.uniform(0.1, 0.9, (30, 2, 2))
+    contexts[::3, 0] = np.nan
+    policy = od.RegressorElimination(od.GivenExperts(["a", "b"]), contexts=contexts)
+    columns: Any = {"arm": [0, 1] * 15, "reward": [1, 0, 0] * 10, "propensities": np.full((30, 2), 0.5)}
+    log = od.Log(**columns, context=contexts)
+    assert od.fit_log(policy, log).learnt == 30
+
+
 def test_hindsight_finds_advice_by_name() -> None:
     found = od.hindsight(gts("flat", "good", "bad"), LOG)
     expected = by_hand(LOG, "flat", "good", "bad")

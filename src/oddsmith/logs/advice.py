@@ -103,7 +103,10 @@ def _asked(policy: Policy, state: State, log: Log, places: Places, bare: Decisio
     for expert, place in enumerate(places):
         if place is not None and log.advice is not None:
             drawn[:, expert] = log.advice[:, place]
-    weights = state.log_weights if np.isnan(drawn).any() else odds.log_weights
+    weights = odds.log_weights
+    if weights is None and log.advice is not None and np.isnan(drawn).any():  # one slept then, all are awake now
+        with np.errstate(divide="ignore"):
+            weights = np.log(policy.posterior(state))
     weights = None if weights is None else np.broadcast_to(weights, drawn.shape)
     return bare._replace(advice=drawn, bonus=odds.bonus, log_weights=weights)
 
