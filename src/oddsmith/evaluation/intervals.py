@@ -112,13 +112,7 @@ def estimate(
     value, low, high = np.nan, np.nan, np.nan
     if not refused:
         value = float(terms.values.mean())
-        ends = _ends(terms, interval, level, floor, seed)
-        if terms.whole is not None:  # a setting that was chosen moves with the rows, which its own spread does not show
-            whole = _ends(terms.whole, interval, level, floor, seed)
-            ends = min(ends[0], whole[0]), max(ends[1], whole[1])
-        if interval in ASYMPTOTIC and (bounds := outer(terms.whole or terms)) is not None:
-            least, most = (_ends(one, interval, level, floor, seed) for one in bounds)
-            ends = min(ends[0], least[0]), max(ends[1], most[1])
+        ends = _widest_ends(terms, interval, level, floor, seed)
         bottom = -1.0 if terms.parts is not None else 0.0
         low, high = (min(max(end, bottom), 1.0) for end in ends)
         if ends[0] > ends[1]:
@@ -127,6 +121,18 @@ def estimate(
     unbiased, why = terms.unbiased and found.missing <= MISSING, "; ".join(against[name] for name in refused)
     about = terms.name, value, low, high, level, interval, unbiased, terms.setting
     return Estimate(*about, found, refused, overruled, why, terms.whole is not None and found.missing <= MISSING)
+
+
+def _widest_ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
+    """The ends of the terms, moved out to those of no shrinkage and of what was not drawn, where these apply."""
+    ends = _ends(terms, interval, level, floor, seed)
+    if terms.whole is not None:  # a setting that was chosen moves with the rows, which its own spread does not show
+        whole = _ends(terms.whole, interval, level, floor, seed)
+        ends = min(ends[0], whole[0]), max(ends[1], whole[1])
+    if interval in ASYMPTOTIC and (bounds := outer(terms.whole or terms)) is not None:
+        least, most = (_ends(one, interval, level, floor, seed) for one in bounds)
+        ends = min(ends[0], least[0]), max(ends[1], most[1])
+    return ends
 
 
 def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
