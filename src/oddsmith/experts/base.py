@@ -1,5 +1,6 @@
 """Experts: a bank of N predictors of every arm's mean reward."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -48,9 +49,9 @@ class Experts:
     if TYPE_CHECKING:  # properties for the type checker, plain attributes for frozen dataclasses to override
 
         @property
+        @abstractmethod
         def names(self) -> Sequence[str]:
             """One name for each of the N experts, all different."""
-            raise NotImplementedError
 
         @property
         def arms(self) -> Sequence[str] | None:
@@ -86,7 +87,7 @@ class Experts:
 
     def predict(self, state: State, context: Context) -> Array:
         """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of NaN an expert asleep."""
-        raise NotImplementedError
+        raise InvalidInput(f"experts must have predict; {type(self).__name__} has none: write it")
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""

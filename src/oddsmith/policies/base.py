@@ -15,6 +15,8 @@ from oddsmith.policies.explanation import ArmExplanation, Explanation
 
 __all__ = ["Policy", "PolicyWrapper", "check_policy", "decide", "fold"]
 
+_WRITE = "write init, odds and update"
+
 
 class Policy:
     """Name it as base, write `init`, `odds` and `update`, and state the facts that are true; defaults promise nothing.
@@ -82,11 +84,11 @@ class Policy:
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward, with batch axes `shape`."""
-        raise NotImplementedError
+        self._lacks("init", _WRITE)
 
     def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The distribution over arms: deterministic."""
-        raise NotImplementedError
+        self._lacks("odds", _WRITE)
 
     def weigh(
         self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
@@ -96,7 +98,7 @@ class Policy:
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward (per batch row)."""
-        raise NotImplementedError
+        self._lacks("update", _WRITE)
 
     def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
         """The state after rewards along a leading axis: one `update` after the other, unless there is a faster way."""

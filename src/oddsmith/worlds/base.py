@@ -1,5 +1,6 @@
 """World: where contexts and mean rewards come from, so that regret is exact and never estimated."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, number
 from oddsmith.decision import Context, State
+from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import Policy
 
 __all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
@@ -25,17 +27,17 @@ class World:
     if TYPE_CHECKING:  # a property for the type checker; at run time, each world's own field
 
         @property
+        @abstractmethod
         def n_arms(self) -> int:
             """How many arms there are."""
-            raise NotImplementedError
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         """The contexts of this step, with a leading axis of `runs`."""
-        raise NotImplementedError
+        raise InvalidInput(f"world must have context; {type(self).__name__} has none: write it")
 
     def means(self, step: int, context: Context) -> Array:
         """The mean reward of every arm (runs, K), in [0, 1]."""
-        raise NotImplementedError
+        raise InvalidInput(f"world must have means; {type(self).__name__} has none: write it")
 
     def for_seed(self, seed: int) -> "World":
         """This world with its own random choices (orders of rows, truths) belonging to this seed of a simulation."""
