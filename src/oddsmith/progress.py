@@ -1,4 +1,4 @@
-"""Progress on a terminal: how far, how long, how much longer; silent where nobody watches."""
+"""Progress on a terminal: how far, how long, how much longer; silent where no terminal is."""
 
 import sys
 import time

@@ -27,7 +27,7 @@ from oddsmith.fingerprint import describe, opaque
 
 __all__ = ["main"]
 
-_SPARE = 1.0  # seconds beyond the timeout after which the kernel ends a call that nobody waits for
+_SPARE = 1.0  # seconds beyond the timeout after which the kernel ends a call that was given up
 
 
 def main() -> None:

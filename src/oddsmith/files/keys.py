@@ -27,7 +27,7 @@ def read_toml(path: Path) -> "Keys":
 
 
 class Keys:
-    """A table of TOML: each key is asked for once, with what is allowed; `close` refuses the keys nobody asked for.
+    """A table of TOML: each key is asked for once, with what is allowed; `close` refuses all other keys.
 
     >>> keys = Keys({"steps": 100, "stepz": 5})
     >>> keys.whole("steps")

@@ -149,6 +149,10 @@ def _steps(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
     return keys.whole("steps") if default is Parameter.empty else keys.whole("steps", default)
 
 
+def _contexts(keys: Keys, build: BuildContext, _: Parameter) -> Any:
+    return keys.get("contexts") if build.contexts is None else keys.get("contexts", build.contexts)
+
+
 def _dim(keys: Keys, build: BuildContext, _: Parameter) -> int:
     if build.schema is not None:
         return 0
@@ -203,7 +207,7 @@ _READERS: dict[str, Callable[[Keys, BuildContext, Parameter], Any]] = {
     "experts": lambda _, build, __: build.experts,
     "arms": lambda _, build, __: build.arms,
     "schema": lambda _, build, __: build.schema,
-    "contexts": lambda keys, build, __: keys.get("contexts", *[build.contexts] * (build.contexts is not None)),
+    "contexts": _contexts,
     "rows_per_arm": lambda keys, build, __: keys.flag("rows_per_arm", build.rows_per_arm),
     "family": lambda keys, _, __: _FAMILIES[keys.text("family", "logistic", choices=_FAMILIES)],
     "n_arms": _n_arms,
