@@ -161,7 +161,7 @@ def test_sleepers_by_name() -> None:
 def test_one_that_slept_beside_one_that_is_asked(wrap: Any) -> None:
     """By hand, row by row: the sleeper is charged the mix of the two awake, by the weights of the prior."""
     slept = np.arange(len(LOG)) % 4 == 0
-    columns = LOG.columns() | {"advice": np.where(slept[:, None] & [True, False], np.nan, LOG.advice)}
+    columns = LOG.columns() | {"advice": np.where(slept[:, None] & [True, False], np.nan, np.asarray(LOG.advice))}
     log = od.Log(**columns, arms=ARMS, experts=["good", "bad"])
     policy = wrap(gts("good", "bad", "flat"))
     decisions = decisions_for(policy, policy.init(), log)
