@@ -13,9 +13,20 @@ import numpy as np
 from oddsmith.errors import InvalidInput
 from oddsmith.spelling import resembling
 
-__all__ = ["as_number", "check_columns", "check_json", "missing", "plain", "shown", "simple", "single", "unreadable"]
+__all__ = [
+    "HUGE",
+    "as_number",
+    "check_columns",
+    "check_json",
+    "missing",
+    "plain",
+    "shown",
+    "simple",
+    "single",
+    "unreadable",
+]
 
-_HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
+HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 _DEEPEST = 32  # dicts and lists in each other
 _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.int64))
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -75,7 +86,7 @@ def simple(value: object) -> object:
 def as_number(column: object, value: object) -> float:
     """A number; NaN for what is missing, infinite or huge."""
     if type(value) is float or type(value) is int:
-        return float(value) if -_HUGE < value < _HUGE else float("nan")
+        return float(value) if -HUGE < value < HUGE else float("nan")
     if missing(value):
         return float("nan")
     try:
@@ -86,7 +97,7 @@ def as_number(column: object, value: object) -> float:
         return float("nan")
     except (TypeError, ValueError) as error:
         raise unreadable(column, value, "a number") from error
-    return found if abs(found) < _HUGE else float("nan")
+    return found if abs(found) < HUGE else float("nan")
 
 
 def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
@@ -148,14 +159,14 @@ def check_json(context: Any, depth: int = 0) -> None:
     """
     kind = type(context)
     if kind is float or kind is int:
-        if not -_HUGE <= context <= _HUGE:
+        if not -HUGE <= context <= HUGE:
             got = f"{context:.6g}" if kind is float else "a larger whole number"  # which may be too large to print
-            raise InvalidInput(f"context must hold numbers between {-_HUGE:g} and {_HUGE:g}; got {got}")
+            raise InvalidInput(f"context must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}")
     elif kind is list or kind is dict:
         if depth >= _DEEPEST:
             raise InvalidInput(f"context must be nested at most {_DEEPEST} deep; got more")
         for inner in context if kind is list else context.values():
-            if type(inner) is not float or not -_HUGE <= inner <= _HUGE:
+            if type(inner) is not float or not -HUGE <= inner <= HUGE:
                 check_json(inner, depth + 1)
 
 

@@ -25,12 +25,12 @@ from oddsmith.contexts import (
     simple,
     unreadable,
 )
+from oddsmith.contexts.values import HUGE
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 
 __all__ = ["Form", "Schema", "as_numbers", "numeric"]
 
-_HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
 _ABSENT: object = object()
 
 
@@ -177,7 +177,7 @@ def numeric(context: Array, width: int | None) -> Array:
             "bring contexts in one form, always dicts or always arrays of one length"
         )
     with np.errstate(invalid="ignore"):
-        encoded: Array = np.where(np.abs(context) < _HUGE, context, np.nan)
+        encoded: Array = np.where(np.abs(context) < HUGE, context, np.nan)
     return encoded
 
 
