@@ -66,9 +66,9 @@ def test_a_prior_of_zero_stays_zero_without_nan() -> None:
 def test_with_discount_order_matters_and_compiled_paths_step_aside() -> None:
     policy = plain(discount=0.9)
     assert not policy.orderless
-    assert policy.fused is None
+    assert policy.loss_twin is None
     assert plain().orderless
-    assert plain().fused is not None
+    assert plain().loss_twin is not None
     with pytest.raises(od.OrderMatters, match=r"discount=1; got discount=0\.9"):
         policy.merge(policy.init(), policy.init())
     _, decisions, rewards = played(plain(), 20)

@@ -34,7 +34,7 @@ def suits(policy: Policy, world: World) -> bool:
     # exact types: a subclass may do something else
     if kernels.compiled() is None or type(world) is not TableWorld:
         return False
-    if type(policy) is not GeneralizedThompsonSampling or policy.fused is None:
+    if type(policy) is not GeneralizedThompsonSampling or policy.loss_twin is None:
         return False
     if type(policy.experts) is not TableExperts or policy.experts.table.shape[::2] != world.table.shape:
         return False
@@ -61,7 +61,7 @@ def play(
     gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
     log_weights = policy.init((runs,)).log_weights
     played = _empty(contexts.shape, log_weights)
-    assert policy.fused is not None
+    assert policy.loss_twin is not None
     size = max(1, _AT_ONCE // (steps * log_weights.shape[1]))
     starts = range(0, runs, size)
     for start in progress(starts, len(starts), "runs"):
@@ -69,7 +69,7 @@ def play(
         some = _empty(contexts[:, part].shape, log_weights[part])
         uniforms, coins = (np.ascontiguousarray(values[:, part]) for values in chance)
         met = np.ascontiguousarray(contexts[:, part])
-        compiled_play(tables, met, (uniforms, coins, gammas, *due), policy.fused, some)
+        compiled_play(tables, met, (uniforms, coins, gammas, *due), policy.loss_twin, some)
         for whole, filled in zip(played[:3], some[:3], strict=True):
             whole[:, part] = filled
     return played

@@ -65,8 +65,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         number("discount", self.discount, low=0, high=1, open_low=True)
 
     @cached_property
-    def fused(self) -> tuple[float, int] | None:
-        """Eta and the compiled loss, where there is one: log or square loss, scaled or not, and nothing else on."""
+    def loss_twin(self) -> tuple[float, int] | None:
+        """Eta and the loss with a compiled twin (log or square, scaled or not, and nothing else on), or None."""
         scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
         loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
         if self.optimism or self.share or self.discount < 1:
@@ -141,11 +141,11 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _total(self, block: Decision, rewards: Array, log_weights: Array) -> Array:
         """What a block of rewards adds to the log weights (…, N)."""
         advice = block.advice
-        if self.fused is not None and self.fused[1] == kernels.LOG and advice is not None and advice.ndim == 2:
+        if self.loss_twin is not None and self.loss_twin[1] == kernels.LOG and advice is not None and advice.ndim == 2:
             check_advice(advice.shape[1:], log_weights)
             total = total_log_loss(advice, rewards)  # None where an expert slept
             if total is not None:
-                return -self.fused[0] * total
+                return -self.loss_twin[0] * total
         factors = self.factors(block, rewards)
         check_advice(factors.shape[1:], log_weights)
         summed: Array = factors.sum(axis=0)
@@ -199,10 +199,10 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
         advice = decision.advice
-        if self.fused is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
+        if self.loss_twin is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
             compiled = kernels.compiled()
             if compiled is not None and log_weights.ndim == 1 and isinstance(reward, float):
-                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self.fused)
+                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self.loss_twin)
                 if fused is not None:
                     return fused
         factors = self.factors(decision, reward)
