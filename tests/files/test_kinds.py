@@ -67,6 +67,7 @@ HAND: dict[str, tuple[str, Any]] = {  # settings in the file, and what they stan
 }
 ROWS = 400
 OWN_LOG = ("exp4p", "epoch_greedy")  # they learn from a bonus that only their own decisions have
+NO_POSTERIOR = ("ucb1", "kl_ucb")  # they have upper bounds
 PER_ARM = ("particles",)  # their contexts have a row of numbers for each arm
 
 
@@ -153,6 +154,27 @@ def test_served(served: Here, kind: str) -> None:
         assert min(answer["odds"].values()) >= 0.01 - 1e-12
         served.post("reward", {"experiment": kind, "id": f"v{i}", "reward": 1})
     assert served.state(kind).learnt == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_posterior_of_a_served_policy_is_that_of_an_agent(served: Here, folder: Path, kind: str) -> None:
+    for i, context in enumerate(contexts(kind, 3)):
+        served.post("decide", {"experiment": kind, "id": f"p{i}", "context": context})
+        served.post("reward", {"experiment": kind, "id": f"p{i}", "reward": i % 2})
+    state, policy = served.state(kind), od.read_policy(folder / f"{kind}.toml").policy
+    answer = served.get(f"/v1/posterior?experiment={kind}")
+    experts = served.get(f"/v1/stats?experiment={kind}")["experts"]
+    if kind in NO_POSTERIOR:
+        with pytest.raises(od.InvalidInput, match="has none"):
+            policy.named_posterior(state, ARMS)
+        assert (answer["posterior"], experts) == ({}, {})
+        return
+    known = policy.named_posterior(state, ARMS)
+    assert known
+    assert answer["posterior"] == json.loads(json.dumps(known))
+    assert (answer["learnt"], answer["retired"]) == (state.learnt, [])
+    weights = {name: one["weight"] for name, one in experts.items()}
+    assert weights == (known if "experts" in parameters(kind) or kind == "auto" else {})
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -152,7 +152,7 @@ def test_a_fault_of_ours_is_counted_and_says_nothing_more(tmp_path: Path, monkey
         raise ZeroDivisionError("secret")
 
     with here(place(tmp_path)) as served:
-        monkeypatch.setattr(Experiment, "weights", broken)
+        monkeypatch.setattr(Experiment, "posterior", broken)
         assert served.get("/v1/posterior", status=500) == {
             "error": "the service has failed; see its log",
             "code": "internal",

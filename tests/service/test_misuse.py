@@ -198,14 +198,18 @@ async def _closed(self: Experiment) -> None:
     self.store.close()
 
 
-def test_a_failing_expert_is_logged_once(tmp_path: Path, caplog: Any) -> None:
-    (tmp_path / "grumpy_bank.py").write_text(
+@pytest.mark.parametrize("kind", ["gts", "exp4"])
+def test_a_failing_expert_is_logged_once_and_counted(tmp_path: Path, caplog: Any, kind: str) -> None:
+    (tmp_path / f"grumpy_{kind}.py").write_text(
         "import oddsmith as od\ndef says(context):\n    raise RuntimeError('no mood')\n"
         "def bank(arms):\n    return od.FunctionExperts({'grump': says}, arms)\n"
     )
-    file = place(tmp_path, experts='[experts.grump]\nkind = "python"\nfactory = "grumpy_bank:bank"\n')
+    experts = f'[experts.grump]\nkind = "python"\nfactory = "grumpy_{kind}:bank"\n'
+    file = place(tmp_path, top=f'policy.kind = "{kind}"\npolicy.eta = 0.1\n', experts=experts)
     with caplog.at_level(logging.WARNING), here(file) as served:
         for _ in range(3):
             assert served.decide()["asleep"] == ["grump"]
+        assert served.get("/v1/stats")["experts"]["grump"]["failures"] == {"raised": 3}
+        assert 'expert="grump",kind="raised"} 3.0' in served.ask("GET", "/metrics").text
     assert caplog.text.count("expert grump sleeps") == 1
     assert "no mood" in caplog.text

@@ -45,12 +45,12 @@ class StoredEvent(NamedTuple):
 
 
 class PosteriorWeights(NamedTuple):
-    """How likely each expert is the one to follow, after all events up to a position."""
+    """How likely each expert is the one to follow, or what is known of arms (`Agent.posterior`), up to a position."""
 
     experiment: str
     position: int
-    learnt: int | None
-    posterior: dict[str, float]
+    learnt: int
+    posterior: dict[str, Any]
     retired: list[str]
 
 

@@ -111,8 +111,9 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     answer = _answer(experiment, id, decision, now.position)
     if would is not None:
         answer.would = would
-    if decision.log_weights is not None and decision.advice is not None and now.names:
-        answer.asleep = [name for name, value in zip(now.names, decision.advice, strict=True) if value != value]
+    if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
+        opinions = zip(now.experts.names, decision.advice, strict=True)
+        answer.asleep = [name for name, value in opinions if value != value]
         _warn(experiment, now, answer.asleep)
     return event, answer
 

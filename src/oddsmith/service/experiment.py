@@ -5,9 +5,10 @@ import logging
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from oddsmith.decision import Decision
-from oddsmith.errors import OddsmithError, StoreFailed
+from oddsmith.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.service.clock import Clock
 from oddsmith.service.follower import Follower
 from oddsmith.service.opening import Opened
@@ -18,7 +19,6 @@ from oddsmith.storage.base import Erased, Line, Receipt
 from oddsmith.storage.events import Event
 from oddsmith.storage.rows import AnotherValue
 from oddsmith.uniforms import Uniforms
-from oddsmith.weights import posterior
 
 __all__ = ["EVERYTHING", "Experiment"]
 
@@ -91,10 +91,15 @@ class Experiment:
 
     def weights(self) -> dict[str, float]:
         """Each expert's weight; empty for policies without experts."""
+        return {} if self.follower.now.experts is None else self.posterior()
+
+    def posterior(self) -> dict[str, Any]:
+        """What the policy knows, by name, as of `Agent.posterior`; empty for a policy that has no posterior."""
         now = self.follower.now
-        if now.experts is None:
+        try:
+            return now.policy.named_posterior(now.state, self.arms)
+        except InvalidInput:  # upper bounds are no posterior
             return {}
-        return dict(zip(now.experts.names, posterior(now.state.log_weights).tolist(), strict=True))
 
     def find(self, id: str) -> tuple[Line, Decision] | None:
         """The line of a decision and the decision, or None."""

@@ -29,15 +29,14 @@ _BACKOFF = 0.5  # seconds before a store that failed is read again
 class Now(NamedTuple):
     """What decisions are made with: a state, the position it is the fold up to, its policy, and facts about that.
 
-    `weigh` makes odds of what `advise` of the `experts` returns; all None where the policy weighs no votes. `inline`:
-    no expert needs a thread. `in_place`: learning writes into the state.
+    `experts` is None where it has none. `weigh` makes odds of what `advise` of the experts returns; both None where the
+    policy weighs no votes. `inline`: no expert needs a thread. `in_place`: learning writes into the state.
     """
 
     state: State
     position: int
     policy: Policy
     experts: Experts | None = None
-    names: tuple[str, ...] = ()
     advise: Callable[..., Advice] | None = None
     weigh: Callable[..., Odds] | None = None
     inline: bool = False
@@ -181,13 +180,13 @@ class Follower:
         if policy is known.policy and known.state is not None:
             self.now = known._replace(state=folded.state, position=folded.position)
         elif (inner := gts_inside(policy)) is None:
-            self.now = Now(folded.state, folded.position, policy, in_place=policy.in_place)
+            self.now = Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place)
         else:
-            bank, names = inner.experts, tuple(inner.experts.names)
+            bank = inner.experts
             inline = isinstance(bank, Guarded) and bank.inline
             advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
             weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
-            facts = bank, names, advise, weigh, inline, policy.in_place
+            facts = bank, advise, weigh, inline, policy.in_place
             self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them

@@ -7,7 +7,7 @@ import msgspec
 
 from oddsmith.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.experts.guarded import Guarded
-from oddsmith.policies.judge import active
+from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.openapi import document
@@ -108,13 +108,11 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
 
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
-    """How likely each expert is the one to follow."""
-    now = experiment.follower.now
-    weights = experiment.weights()
-    learnt = now.state.learnt
-    there = active(now.policy) if weights else []
-    retired = [name for name in weights if name not in there]
-    return m.PosteriorAnswer(experiment.name, now.position, learnt, weights, retired)
+    """How likely each expert is the one to follow, or what is known of arms."""
+    async with experiment.follower.learning:  # a state that is written in place is read between two updates
+        now, by_name = experiment.follower.now, experiment.posterior()
+    retired = [] if gts_inside(now.policy) is None else [name for name in by_name if name not in active(now.policy)]
+    return m.PosteriorAnswer(experiment.name, now.position, now.state.learnt, by_name, retired)
 
 
 async def stats(experiment: Experiment, _: m.Query) -> m.Stats:

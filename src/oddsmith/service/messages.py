@@ -197,12 +197,12 @@ class DecisionRecord(msgspec.Struct, kw_only=True):
 
 
 class PosteriorAnswer(msgspec.Struct):
-    """How likely each expert is the one to follow, after all events up to a position."""
+    """How likely each expert is the one to follow, or what is known of arms, after all events up to a position."""
 
     experiment: str
     position: int
-    learnt: int | None
-    posterior: dict[str, float]
+    learnt: int
+    posterior: dict[str, Any]
     retired: list[str]
 
 
