@@ -33,7 +33,10 @@ def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     if len(widths) > 1:
         for name in ("eligible", "propensities"):
             columns[name] = [_padded(value, max(widths)) for value in columns[name]]
-    columns["log_weights"] = _filled(columns.get("log_weights", [None]), columns.get("advice", [None]))
+    weights, advice = columns.get("log_weights", []), columns.get("advice", [None])
+    if any(one is not None for one in weights) and all(one is not None for one in advice):
+        pairs = zip(weights, advice, strict=True)
+        columns["log_weights"] = [np.full_like(a, np.nan) if w is None else w for w, a in pairs]
     for name, values in columns.items():
         if name != "context" and len({value is None for value in values}) > 1:
             raise InvalidInput(f"decisions must all have {name}, or none of them; got a mixture")
@@ -48,11 +51,3 @@ def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
 
 def _padded(value: Array | None, width: int) -> Array | None:
     return None if value is None else np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
-
-
-def _filled(log_weights: list[Array | None], advice: list[Array | None]) -> list[Array | None]:
-    if all(value is None for value in log_weights) or any(value is None for value in advice):
-        return log_weights
-    return [
-        np.full_like(a, np.nan) if w is None and a is not None else w for w, a in zip(log_weights, advice, strict=True)
-    ]

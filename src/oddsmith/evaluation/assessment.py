@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from oddsmith.arrays import Array, number
@@ -93,53 +94,43 @@ def assess(
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
     for name, odds in targets.items():
-        for estimator, made in _asked(log, odds, predictions, beforehand).items():
-            answers[name][estimator] = made if isinstance(made, str) else _answer(made, settings)
-            if not isinstance(made, str):
-                terms[name][estimator] = made
-    told = {name: diagnose(next(iter(found.values()))) for name, found in terms.items() if found}
+        for estimator, make in _estimators(log, odds, predictions, beforehand).items():
+            try:
+                terms[name][estimator] = make()
+                answers[name][estimator] = estimate(terms[name][estimator], **settings)
+            except InvalidInput as error:
+                answers[name][estimator] = str(error)
+    diagnostics = {name: diagnose(next(iter(by.values()))) for name, by in terms.items() if by}
     differences = _differences(terms, answers, today, baseline, settings)
-    return Assessment(log, dict(targets), own, answers, terms, told, baseline, differences, _served(log, floor))
+    return Assessment(log, dict(targets), own, answers, terms, diagnostics, baseline, differences, _served(log, floor))
 
 
-def _asked(log: Log, odds: Array, predictions: Array | None, beforehand: bool) -> dict[str, Terms | str]:
-    """Each estimator's terms, or why it has none."""
-    made: dict[str, Terms | str] = {}
-    rows = rows_of(log, odds)  # refuses what are no odds, for all estimators
-    if predictions is not None:
-        dm(log, rows, predictions)
-    estimators = _PLAIN if predictions is None else _PLAIN | _MODELLED
-    for name, estimator in estimators.items():
-        try:
-            plain = name in _PLAIN
-            made[name] = estimator(log, rows) if plain else estimator(log, rows, predictions, beforehand=beforehand)
-        except InvalidInput as error:
-            made[name] = str(error)
-    return made
-
-
-def _answer(terms: Terms, settings: Any) -> Answer:
-    try:
-        return estimate(terms, **settings)
-    except InvalidInput as error:
-        return str(error)
+def _estimators(log: Log, odds: Array, predictions: Array | None, beforehand: bool) -> dict[str, partial[Terms]]:
+    """What makes each estimator's terms of one target; odds and predictions are checked once, for all of them."""
+    rows = rows_of(log, odds)
+    plain = {name: partial(make, log, rows) for name, make in _PLAIN.items()}
+    if predictions is None:
+        return plain
+    dm(log, rows, predictions)
+    model: Any = {"predictions": predictions, "beforehand": beforehand}
+    return plain | {name: partial(make, log, rows, **model) for name, make in _MODELLED.items()}
 
 
 def _differences(
     terms: dict[str, dict[str, Terms]], answers: Answers, today: Terms, baseline: str, settings: Any
 ) -> Answers:
     """By estimator and target, where target and baseline both have an answer without bias."""
-    found: Answers = {}
+    differences: Answers = {}
     for estimator in ESTIMATORS:
         own = {name: terms[name][estimator] for name in terms if given(answers[name].get(estimator, ""))}
         sides = {LOGGED: today} if baseline == LOGGED else {}
         sides |= {name: one for name, one in own.items() if one.unbiased}
         if baseline in sides and len(sides) > 1:
             try:
-                found[estimator] = dict(compare(sides, baseline=baseline, **settings).differences)
+                differences[estimator] = dict(compare(sides, baseline=baseline, **settings).differences)
             except InvalidInput as error:
-                found[estimator] = dict.fromkeys([name for name in sides if name != baseline], str(error))
-    return found
+                differences[estimator] = dict.fromkeys([name for name in sides if name != baseline], str(error))
+    return differences
 
 
 def _served(log: Log, floor: float | None) -> ServedReport | str:

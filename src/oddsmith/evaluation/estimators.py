@@ -14,17 +14,17 @@ Rows without a reward are left out: whether it is missing must not depend on wha
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.rows import Rows, rewarded, rows_of
-from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms, heaviest
+from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
 from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
+from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
 __all__ = ["clipped_ips", "dm", "dr", "ips", "logged", "shrunk_dr", "snips", "switch_dr"]
@@ -38,10 +38,8 @@ def ips(log: Log, target: object) -> Terms:
     array([1. , 2.5])
     """
     rows = rows_of(log, target)
-    weights = rows.weights()
-    values = weights * rows.reward
-    bets = Bets(values, weights - values, 0.0, 1.0)
-    return _terms("ips", rows, values, weights=weights, bets=bets, extremes=partial(_extremes, rows, _as_it_is))
+    gain = rows.weights * rows.reward
+    return _weighted("ips", rows, _constant(rows, 0.0), bets=Bets(gain, rows.weights - gain, 0.0, 1.0))
 
 
 def snips(log: Log, target: object) -> Terms:
@@ -51,15 +49,11 @@ def snips(log: Log, target: object) -> Terms:
     as much as all rewards are.
     """
     rows = rows_of(log, target)
-    weights = rows.weights()
-    mean = weights.mean()
+    mean = rows.weights.mean()
     if mean == 0:
         raise InvalidInput("snips needs a row whose arm the target would draw; got none: all weights are 0")
-    value = float(weights @ rows.reward / weights.sum())
-    values = value + weights * (rows.reward - value) / mean
-    constant = np.full(len(weights), value), np.full(rows.target.shape, value)
-    extremes = partial(_extremes, rows, lambda w: w / mean, *constant)
-    return _terms("snips", rows, values, weights=weights, ratio=True, extremes=extremes)
+    value = float(rows.weights @ rows.reward / rows.weights.sum())
+    return _weighted("snips", rows, _constant(rows, value), partial(np.multiply, 1 / mean), ratio=True)
 
 
 def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
@@ -67,15 +61,15 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
 
     Its mean is at most the value, and at most E[(w - M)+] below it (Ionides 2008; Bottou et al. 2013).
     """
-    return _shrunk("clipped_ips", rows_of(log, target), clipped, threshold)
+    rows = rows_of(log, target)
+    return _shrunk("clipped_ips", rows, _constant(rows, 0.0), clipped, threshold)
 
 
 def dm(log: Log, target: object, predictions: object, *, beforehand: bool = False) -> Terms:
     """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits every error of the model."""
     rows = rows_of(log, target)
-    predicted = _predictions(rows, predictions)
-    values = (rows.target * predicted).sum(axis=1)
-    return _terms("dm", rows, values, modelled=True, beforehand=beforehand, unbiased=False, reach=0.0)
+    values = _model(rows, predictions).base
+    return Terms("dm", values, rows.missing, modelled=True, beforehand=beforehand, unbiased=False, reach=0.0)
 
 
 def dr(log: Log, target: object, predictions: object, *, beforehand: bool = False) -> Terms:
@@ -85,18 +79,16 @@ def dr(log: Log, target: object, predictions: object, *, beforehand: bool = Fals
     intervals need more: `beforehand` says that a model of earlier rows made them, before these rows.
     """
     rows = rows_of(log, target)
-    weights, predicted = rows.weights(), _predictions(rows, predictions)
-    base, residual = _modelled(rows, predicted)
-    extremes = partial(_extremes, rows, _as_it_is, base, predicted)
-    make = partial(_terms, "dr", rows, base + weights * residual, weights=weights, modelled=True)
-    return make(beforehand=beforehand, extremes=extremes)
+    return _weighted("dr", rows, _model(rows, predictions), modelled=True, beforehand=beforehand)
 
 
 def switch_dr(
     log: Log, target: object, predictions: object, tau: float | None = None, *, beforehand: bool = False
 ) -> Terms:
     """q(π) + w 1[w ≤ τ] (r - q(a)): the model alone where w exceeds τ, given or chosen (Wang et al. 2017)."""
-    return replace(_shrunk("switch_dr", rows_of(log, target), switched, tau, predictions), beforehand=beforehand)
+    rows = rows_of(log, target)
+    about: Any = {"modelled": True, "beforehand": beforehand}
+    return _shrunk("switch_dr", rows, _model(rows, predictions), switched, tau, **about)
 
 
 def shrunk_dr(
@@ -106,81 +98,75 @@ def shrunk_dr(
 
     λ = ∞ is dr, λ = 0 is dm.
     """
-    return replace(_shrunk("shrunk_dr", rows_of(log, target), optimistic, strength, predictions), beforehand=beforehand)
+    rows = rows_of(log, target)
+    about: Any = {"modelled": True, "beforehand": beforehand}
+    return _shrunk("shrunk_dr", rows, _model(rows, predictions), optimistic, strength, **about)
 
 
 def logged(log: Log) -> Terms:
     """The rewards as they are: the value of the logger itself, to compare targets with; needs no propensities."""
     rewards = rewarded(log).reward
     bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
-    drawn = Drawn(None, np.ones(len(rewards)), rewards)
-    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0, drawn=drawn)
+    own = Drawn(None, np.ones(len(rewards)), rewards)
+    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0, drawn=own)
 
 
-def _shrunk(
-    name: str, rows: Rows, shrinkage: Shrinkage, setting: float | None, predictions: object | None = None
-) -> Terms:
-    """Terms base + shrunk weight × residual; without predictions the base is 0 and the residual is the reward."""
-    weights, modelled = rows.weights(), predictions is not None
-    base, residual, predicted = np.zeros(len(rows.arm)), rows.reward, None
-    if modelled:
-        predicted = _predictions(rows, predictions)
-        base, residual = _modelled(rows, predicted)
-    if setting is not None and setting != np.inf:
-        number(shrinkage.symbol, setting, low=0, high=np.inf)
-    found = chosen(shrinkage, rows, base, residual) if setting is None else setting
-    values = base + shrinkage.shrink(weights, found) * residual
-    reach = np.inf if setting is None else shrinkage.reach(setting)
-    extremes = partial(_extremes, rows, lambda w: shrinkage.shrink(w, found), base if modelled else None, predicted)
-    make = partial(_terms, name, rows, values, weights=weights, modelled=modelled, tuned=setting is None)
-    whole = None
-    if setting is None:
-        unshrunk = partial(_extremes, rows, _as_it_is, base if modelled else None, predicted)
-        whole = _terms(name, rows, base + weights * residual, weights=weights, modelled=modelled, extremes=unshrunk)
-    return make(setting=found, unbiased=setting == np.inf, reach=reach, extremes=extremes, whole=whole)
+class _Model(NamedTuple):
+    """What a term is made of beside its weight: a base (T,), predictions q (T, K), and r - q of the drawn arms (T,)."""
+
+    base: Array
+    predictions: Array
+    residual: Array
 
 
-def _modelled(rows: Rows, predicted: Array) -> tuple[Array, Array]:
-    """q(π) and r - q(a), both (T,)."""
-    return (rows.target * predicted).sum(axis=1), rows.reward - rows.drawn(predicted)
+def _constant(rows: Rows, value: float) -> _Model:
+    """The same prediction for all arms of all rows."""
+    table = np.broadcast_to(value, rows.target.shape)
+    return _Model(table[:, 0], table, rows.reward - value)
 
 
-def _as_it_is(weights: Array) -> Array:
-    return weights
-
-
-def _extremes(
-    rows: Rows, shrink: Callable[[Array], Array], base: Array | None = None, predicted: Array | None = None
-) -> Extremes:
-    """base + ŵ (r - q) for rewards 1 and 0: of all arms where their odds are logged, else of the drawn ones."""
-    ratios, odds = rows.ratios(), rows.propensities
-    if ratios is None or odds is None:
-        shrunk, odds = shrink(rows.weights()), np.ones(len(rows.arm))
-        q = np.zeros(len(rows.arm)) if predicted is None else rows.drawn(predicted)
-        start = np.zeros(len(rows.arm)) if base is None else base
-    else:
-        shrunk, q = shrink(ratios), np.zeros_like(ratios) if predicted is None else predicted
-        start = np.zeros((len(rows.arm), 1)) if base is None else base[:, None]
-    return Extremes(start + shrunk * (1.0 - q), start - shrunk * q, odds)
-
-
-def _predictions(rows: Rows, predictions: object) -> Array:
-    found = finite("predictions", predictions, ndim=2)
+def _model(rows: Rows, predictions: object) -> _Model:
+    """A reward model, checked; its base is q(π)."""
+    table = finite("predictions", predictions, ndim=2)
     expected = (len(rows.known), rows.target.shape[1])
-    if found.shape != expected:
-        raise InvalidInput(f"predictions must be mean rewards of all arms, shape {expected}; got {found.shape}")
-    if found.min() < 0 or found.max() > 1:
-        raise InvalidInput(f"predictions must be in [0, 1] like rewards; got {found.min():g} to {found.max():g}")
-    return found[rows.known]
+    if table.shape != expected:
+        raise InvalidInput(f"predictions must be mean rewards of all arms, shape {expected}; got {table.shape}")
+    if table.min() < 0 or table.max() > 1:
+        raise InvalidInput(f"predictions must be in [0, 1] like rewards; got {table.min():g} to {table.max():g}")
+    table = table[rows.known]
+    return _Model((rows.target * table).sum(axis=1), table, rows.reward - drawn(table, rows.arm))
 
 
-def _terms(name: str, rows: Rows, values: Array, weights: Array | None = None, **more: Any) -> Terms:
-    """The terms with what the log says about the target; `more` are fields of `Terms`."""
-    squares, most, drawn = None, None, None
-    if weights is not None and rows.propensities is not None and (ratios := rows.ratios()) is not None:
-        squares, most = (rows.target * ratios).sum(axis=1), heaviest(ratios, rows.propensities)
-    elif weights is not None and more.get("unbiased", True):
-        drawn = Drawn(np.where(rows.barred(), 0.0, rows.target), weights, rows.reward)
-    least = None if weights is None else rows.least()
-    support: Any = {"expected_squares": squares, "heaviest": most, "least": least}
-    return Terms(name, values, rows.missing(), weights, drawn=drawn, **support, **more)
+def _shrunk(name: str, rows: Rows, model: _Model, shrinkage: Shrinkage, setting: float | None, **about: Any) -> Terms:
+    """Terms with shrunk weights, by a setting that is given, or chosen and then with the unshrunk terms beside it."""
+    if setting is None:
+        best = chosen(shrinkage, rows, model.base, model.residual)
+        more: Any = {"tuned": True, "reach": np.inf, "whole": _weighted(name, rows, model, **about)}
+    else:
+        best = setting if setting == np.inf else number(shrinkage.symbol, setting, low=0, high=np.inf)
+        more = {"reach": shrinkage.reach(setting)}
+    shrink = partial(shrinkage.shrink, best)
+    return _weighted(name, rows, model, shrink, setting=best, unbiased=setting == np.inf, **more, **about)
+
+
+def _weighted(
+    name: str, rows: Rows, model: _Model, shrink: Callable[[Array], Array] = np.positive, **more: Any
+) -> Terms:
+    """Terms base + ŵ (r - q), with what the log says about the target; `more` are fields of `Terms`."""
+    values, alone = model.base + shrink(rows.weights) * model.residual, None
+    if rows.propensities is None and more.get("unbiased", True):
+        alone = Drawn(np.where(rows.barred, 0.0, rows.target), rows.weights, rows.reward)
+    support: Any = {"expected_squares": rows.expected_squares, "heaviest": rows.heaviest, "least": rows.least}
+    extremes = partial(_extremes, rows, model, shrink)
+    return Terms(name, values, rows.missing, rows.weights, drawn=alone, extremes=extremes, **support, **more)
+
+
+def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Extremes:
+    """base + ŵ (r - q) for rewards 1 and 0: of all arms where their odds are logged, else of the drawn ones."""
+    if rows.ratios is None or rows.propensities is None:
+        base, q, odds = model.base, drawn(model.predictions, rows.arm), np.ones(len(rows.arm))
+        shrunk = shrink(rows.weights)
+    else:
+        base, q, odds = model.base[:, None], model.predictions, rows.propensities
+        shrunk = shrink(rows.ratios)
+    return Extremes(base + shrunk * (1.0 - q), base - shrunk * q, odds)

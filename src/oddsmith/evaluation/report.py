@@ -1,16 +1,14 @@
 """The report of an assessment: its verdict, figures of differences, values, weights and overlap, and tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
-from oddsmith.evaluation.diagnostics import Diagnostics
-from oddsmith.evaluation.intervals import Estimate
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
 from oddsmith.logs.kinds import KINDS
 from oddsmith.reports.page import Figure, Section, Table, write
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
 
 _ARMS = 20  # arms in the figure of overlap
+_LEGEND: Any = {"frameon": False, "fontsize": 9, "loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}  # above
 
 
 def summary(found: Assessment) -> list[str]:
@@ -31,9 +30,12 @@ def summary(found: Assessment) -> list[str]:
     known = int((~np.isnan(log.reward)).sum())
     served = found.served if isinstance(found.served, str) else found.served.sentence
     flag = "" if isinstance(found.served, str) else found.served.caution
+    one = found.logged
+    own = f"{one.value:.4f} in [{one.low:.4f}, {one.high:.4f}] ({one.level:.3g} {one.interval})"
+    own = f"refused: {one.why}" if one.refused else own
     return [
         f"{n:,} rows over {log.n_arms} arms, {known:,} with a reward; the log is {log.kind}: {KINDS[log.kind]}.",
-        f"The logger itself: {_shown(found.logged)}.",
+        f"The logger itself: {own}.",
         f"Served as logged: {flag}{served}",
     ]
 
@@ -79,7 +81,13 @@ def differences_table(found: Assessment) -> Table:
 def diagnostics_table(found: Assessment) -> Table:
     """What stands beside the numbers of each target."""
     headers = ("target", "effective rows", "largest weight's share", "mass without support", "mean weight", "± s.e.")
-    rows = [(target, *_beside(found, target, one)) for target, one in found.diagnostics.items()]
+    rows = []
+    for target, one in found.diagnostics.items():
+        cells = [f"{one.ess:,.1f} of {one.n:,}", f"{one.largest_share:.2%}", f"{one.missing:.2%}"]
+        cells += [f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"]
+        if "ips" not in found.terms[target]:  # there are no weights to speak of
+            cells = ["", "", cells[2], "", ""]
+        rows.append((target, *cells))
     return Table(headers, tuple(rows))
 
 
@@ -119,22 +127,9 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
     return value, low, high, "; ".join(notes)
 
 
-def _shown(one: Estimate) -> str:
-    if one.refused:
-        return f"refused: {one.why}"
-    return f"{one.value:.4f} in [{one.low:.4f}, {one.high:.4f}] ({one.level:.3g} {one.interval})"
-
-
-def _beside(found: Assessment, target: str, one: Diagnostics) -> tuple[str, ...]:
-    if "ips" not in found.terms[target]:
-        return "", "", f"{one.missing:.2%}", "", ""
-    rows = f"{one.ess:,.1f} of {one.n:,}"
-    return rows, f"{one.largest_share:.2%}", f"{one.missing:.2%}", f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"
-
-
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
     """What each target earns more than the baseline, by each estimator; the verdict's is drawn in full colour."""
-    figure, panel = _bars(_flat(_by_difference(found)), lambda e: 1.0 if e == answer.estimator else 0.4)
+    figure, panel = _bars(_flat(_by_difference(found)), answer.estimator)
     panel.axvline(0, color="0.3", ls="--", lw=1)
     panel.set_xlabel(f"more per decision than {called(found.baseline)}")
     caption = f"What each target earns more than {called(found.baseline)}: right of the dashed line is better."
@@ -143,7 +138,7 @@ def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
 
 def _values_figure(found: Assessment) -> Figure:
     """Values with intervals, a band of rows for each target."""
-    figure, panel = _bars(_flat(found.answers), lambda _: 1.0)
+    figure, panel = _bars(_flat(found.answers))
     if not found.logged.refused:
         panel.axvline(found.logged.value, color="0.3", ls="--", lw=1)
         panel.axvspan(found.logged.low, found.logged.high, color="0.3", alpha=0.12, lw=0)
@@ -152,8 +147,8 @@ def _values_figure(found: Assessment) -> Figure:
     return Figure(svg(figure), caption)
 
 
-def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float]) -> "tuple[Drawing, Axes]":
-    """A figure and its panel: an interval in each line, coloured by target, as strong as its estimator."""
+def _bars(bars: list[tuple[str, str, Answer]], full: str | None = None) -> "tuple[Drawing, Axes]":
+    """A figure and its panel: an interval in each line, coloured by target; in pale colours but those of `full`."""
     targets = list(dict.fromkeys(target for target, _, _ in bars))
     figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(bars))
     for y, (target, estimator, one) in enumerate(bars):
@@ -161,7 +156,7 @@ def _bars(bars: list[tuple[str, str, Answer]], strength: Callable[[str], float])
         if isinstance(one, str) or not given(one):
             panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
             continue
-        colour, alpha = COLOURS[i % len(COLOURS)], strength(estimator)
+        colour, alpha = COLOURS[i % len(COLOURS)], 1.0 if full in (None, estimator) else 0.4
         line = "-" if one.unbiased else ":"
         panel.plot([one.low, one.high], [y, y], color=colour, alpha=alpha, ls=line, lw=2)
         panel.plot(one.value, y, color=colour, alpha=alpha, marker=MARKERS[i % len(MARKERS)], ms=6)
@@ -185,7 +180,7 @@ def _weights_figure(weighed: dict[str, Array]) -> Figure:
     panel.axvline(1, color="0.3", lw=1)
     panel.set(xscale="log", yscale="log", xlim=(low, high), xlabel="weight, target's odds / logged odds", ylabel="rows")
     panel.set_ylim(bottom=0.7)
-    _legend(panel)
+    panel.legend(**_LEGEND)
     return Figure(svg(figure), "Weights of the drawn arms. A tail far to the right of 1 is what makes intervals wide.")
 
 
@@ -211,11 +206,6 @@ def _overlap_figure(found: Assessment) -> Figure:
     panel.set_ylim(len(kept) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")
-    _legend(panel)
+    panel.legend(**_LEGEND)
     some = f" The {_ARMS} of {log.n_arms} arms where they differ most." if len(kept) < log.n_arms else ""
     return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
-
-
-def _legend(panel: "Axes") -> None:
-    """Above the panel, where it hides nothing."""
-    panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

@@ -1,11 +1,13 @@
 """What estimators read: the rewarded rows of a log beside the odds of a target, as checked arrays."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints, finite, whole
 from oddsmith.errors import InvalidInput
+from oddsmith.evaluation.terms import heaviest
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
@@ -15,7 +17,8 @@ _ROUNDING = 1e-6  # of logged odds, which may be float32
 _SURE = 1e-12  # so near to 1, no other arm had a chance
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """T rows whose reward has arrived: `target` (T, K) beside the log's own columns; `known` says which rows they are.
 
     `propensity` (T,) is None where the log has none; so are `propensities` and `eligible` (T, K).
@@ -29,6 +32,7 @@ class Rows(NamedTuple):
     eligible: Bools | None
     known: Bools
 
+    @cached_property
     def weights(self) -> Array:
         """π(a) / p(a) of the drawn arms (T,), or a sentence that says what can be done without propensities."""
         if self.propensity is None:
@@ -36,13 +40,10 @@ class Rows(NamedTuple):
                 "importance weights need the logged odds of the drawn arm; got a log without propensities: use dm "
                 "(a reward model), or log propensities from now on"
             )
-        weights: Array = self.drawn(self.target) / self.propensity
+        weights: Array = drawn(self.target, self.arm) / self.propensity
         return weights
 
-    def drawn(self, columns: Array) -> Array:
-        """The drawn arm's entry of each row of (T, K)."""
-        return drawn(columns, self.arm)
-
+    @cached_property
     def barred(self) -> Bools:
         """Which arms (T, K) the logger could not draw, as far as the log says so."""
         if self.propensities is not None:
@@ -53,11 +54,13 @@ class Rows(NamedTuple):
             barred = barred | (sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None]))
         return barred
 
+    @cached_property
     def missing(self) -> Array:
         """The target's mass (T,) on arms that the logger could not draw, as far as the log says which those are."""
-        mass: Array = np.where(self.barred(), self.target, 0.0).sum(axis=1)
+        mass: Array = np.where(self.barred, self.target, 0.0).sum(axis=1)
         return mass
 
+    @cached_property
     def least(self) -> float | None:
         """At most so much are the least logged odds above 0 of an arm that the target draws; None where none are known.
 
@@ -68,19 +71,29 @@ class Rows(NamedTuple):
             return float(self.propensities[met].min()) if met.any() else None
         if self.propensity is None:
             return None
-        drawn = self.drawn(self.target) > 0
-        others = (self.target > 0).sum(axis=1) - drawn
+        own = drawn(self.target, self.arm) > 0
+        others = (self.target > 0).sum(axis=1) - own
         left = (others > 0) & (self.propensity < 1 - _SURE)  # else they had no odds: that is missing mass
-        known = [self.propensity[drawn], (1 - self.propensity[left] + _ROUNDING) / others[left]]
-        odds = np.concatenate(known)
+        odds = np.concatenate([self.propensity[own], (1 - self.propensity[left] + _ROUNDING) / others[left]])
         return float(odds.min()) if odds.size else None
 
+    @cached_property
     def ratios(self) -> Array | None:
         """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
         if self.propensities is None:
             return None
         odds = self.propensities
         return np.divide(self.target, odds, out=np.zeros_like(self.target), where=odds > 0)
+
+    @cached_property
+    def expected_squares(self) -> Array | None:
+        """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are logged."""
+        return None if self.ratios is None else np.asarray((self.target * self.ratios).sum(axis=1))
+
+    @cached_property
+    def heaviest(self) -> float | None:
+        """The mean weight of the heaviest row in T by the logged odds; None where only the drawn arm's are logged."""
+        return None if self.ratios is None else heaviest(self.ratios, np.asarray(self.propensities))
 
 
 def rewarded(log: Log) -> Log:

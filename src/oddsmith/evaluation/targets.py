@@ -31,20 +31,17 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
         raise InvalidInput("column context: must be there to ask a policy's experts; got none")
     n_experts = 0 if policy.bank is None else len(policy.bank.names)
     rows = max(1, _NUMBERS // (log.n_arms * (1 + n_experts)))
-    parts = [_odds(part, policy, current, start * rows) for start, part in enumerate(log.split(rows))]
-    return np.concatenate(parts) if parts else np.empty((0, log.n_arms))
-
-
-def _odds(log: Log, policy: Policy, state: State, first: int) -> Array:
-    """The odds of some rows, asked for at once."""
-    try:
-        odds = policy.odds(state, log.context, eligible=log.eligible)
-    except OddsmithError:
-        raise
-    except Exception as error:  # whatever a user's experts raise becomes one sentence
-        raised = f"{type(error).__name__}: {error}"
-        raise ExpertFailed(f"the policy must answer the log's contexts from row {first} on; {raised:.160}") from error
-    found, expected = odds.propensities, (len(log), log.n_arms)
-    if found.shape not in (expected, expected[1:]):
-        raise InvalidInput(f"the policy must give odds of the log's contexts, shape {expected}; got {found.shape}")
-    return np.array(np.broadcast_to(found, expected))
+    target = np.empty((len(log), log.n_arms))
+    for first in range(0, len(log), rows):
+        part, own = log[first : first + rows], target[first : first + rows]
+        try:
+            odds = policy.odds(current, part.context, eligible=part.eligible).propensities
+        except OddsmithError:
+            raise
+        except Exception as error:  # whatever a user's experts raise becomes one sentence
+            raised = f"from row {first} on; {type(error).__name__}: {error}"
+            raise ExpertFailed(f"the policy must answer the log's contexts {raised:.180}") from error
+        if odds.shape not in (own.shape, own.shape[1:]):
+            raise InvalidInput(f"the policy must give odds of the log's contexts, shape {own.shape}; got {odds.shape}")
+        own[:] = odds
+    return target

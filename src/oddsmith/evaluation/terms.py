@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,10 +37,6 @@ class Extremes(NamedTuple):
     rewarded: Array
     unrewarded: Array
     odds: Array
-
-    def minus(self, other: "Extremes") -> "Extremes":
-        """The extremes of a difference of terms: the same arm and the same reward on both sides."""
-        return Extremes(self.rewarded - other.rewarded, self.unrewarded - other.unrewarded, self.odds)
 
     def ends(self) -> tuple[float, float]:
         """The mean of the lowest and of the highest terms that one row in T has."""
@@ -123,7 +119,7 @@ class Terms:
             ratio=self.ratio or other.ratio,
             unbiased=self.unbiased and other.unbiased,
             parts=(self, other),
-            extremes=lambda: _extremes(self, other).minus(_extremes(other, self)),
+            extremes=partial(_extremes, self, other),
             whole=None if wholes == (self, other) else wholes[0].minus(wholes[1]),
         )
 
@@ -174,12 +170,13 @@ def heaviest(terms: Array, odds: Array) -> float:
     return float(taken @ flat[top] / taken.sum())
 
 
-def _extremes(terms: Terms, beside: Terms) -> Extremes:
-    """The extremes of one side of a difference, in the shape of the other's where its own are the rewards."""
-    if terms.extremes is not None:
-        return terms.extremes()
-    odds = np.ones(len(terms)) if beside.extremes is None else beside.extremes().odds
-    return Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
+def _extremes(a: Terms, b: Terms) -> Extremes:
+    """The extremes of a difference: the same arm and the same reward on both sides."""
+    sides = [None if side.extremes is None else side.extremes() for side in (a, b)]
+    odds = next((side.odds for side in sides if side is not None), np.ones(len(a)))
+    rewards = Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
+    first, second = (rewards if side is None else side for side in sides)
+    return Extremes(first.rewarded - second.rewarded, first.unrewarded - second.unrewarded, odds)
 
 
 def _difference(a: Terms, b: Terms) -> Bets | None:

@@ -14,19 +14,19 @@ _CANDIDATES = 32
 
 
 class Shrinkage(NamedTuple):
-    """A way to shrink weights: `shrink(w, setting)`, the largest shrunk weight, and candidates made from weights."""
+    """A way to shrink weights: `shrink(setting, w)`, the largest shrunk weight, and candidates made from weights."""
 
     symbol: str
-    shrink: Callable[[Array, float], Array]
+    shrink: Callable[[float, Array], Array]
     reach: Callable[[float], float]
     scale: Callable[[Array], Array]
 
 
 clipped = Shrinkage("threshold", np.minimum, lambda m: m, lambda w: w)
-switched = Shrinkage("tau", lambda w, tau: np.where(w <= tau, w, 0.0), lambda tau: tau, lambda w: w)
+switched = Shrinkage("tau", lambda tau, w: np.where(w <= tau, w, 0.0), lambda tau: tau, lambda w: w)
 optimistic = Shrinkage(
     "strength",
-    lambda w, s: w / (1.0 + w**2 / s) if s > 0 else np.zeros_like(w),
+    lambda s, w: w / (1.0 + w**2 / s) if s > 0 else np.zeros_like(w),
     lambda s: float(np.sqrt(s)) / 2,
     lambda w: w**2,
 )
@@ -41,11 +41,12 @@ def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> fl
     largest size, the mean of w - ŵ (as |residual| ≤ 1), by the logged odds of all arms where they are there. Candidates
     are 32 quantiles of the weights (squared, for optimistic shrinkage) and ∞, which is no shrinkage.
     """
-    weights, ratios = rows.weights(), rows.ratios()
-    candidates = _candidates(shrinkage, weights)
-    errors = []
+    weights, ratios = rows.weights, rows.ratios
+    positive, shares = weights[weights > 0], 1 - np.geomspace(1e-4, 1, _CANDIDATES)
+    quantiles = np.unique(np.quantile(positive, shares)) if positive.size else positive
+    candidates, errors = np.append(shrinkage.scale(quantiles), np.inf), []
     for setting in candidates:
-        shrunk = shrinkage.shrink(weights, setting)
+        shrunk = shrinkage.shrink(setting, weights)
         lost = (weights - shrunk) * residual
         estimated = abs(lost.mean()) + lost.std() / np.sqrt(len(lost))
         bias = min(_largest_bias(shrinkage, setting, rows.target, ratios, weights - shrunk), float(estimated))
@@ -53,17 +54,9 @@ def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> fl
     return float(candidates[int(np.argmin(errors))])
 
 
-def _candidates(shrinkage: Shrinkage, weights: Array) -> Array:
-    positive = weights[weights > 0]
-    if not positive.size:
-        return np.array([np.inf])
-    found = np.unique(np.quantile(positive, 1 - np.geomspace(1e-4, 1, _CANDIDATES)))
-    return np.append(shrinkage.scale(found), np.inf)
-
-
 def _largest_bias(shrinkage: Shrinkage, setting: float, target: Array, ratios: Array | None, lost: Array) -> float:
     """The mean of w - ŵ: over the draws, or exactly where the odds of all arms are logged."""
     if ratios is None:
         return float(lost.mean())
-    kept = np.divide(shrinkage.shrink(ratios, setting), ratios, out=np.zeros_like(ratios), where=ratios > 0)
+    kept = np.divide(shrinkage.shrink(setting, ratios), ratios, out=np.zeros_like(ratios), where=ratios > 0)
     return float((target * (1 - kept)).sum(axis=1).mean())

@@ -23,6 +23,7 @@ _SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".dsjson": 
 _Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
 _Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
 _READ: dict[str, _Read] = {"parquet": parquet.read, "csv": csv.read, "jsonl": jsonl.read, "dsjson": dsjson.read}
+_NAMES = {"parquet": parquet.names, "csv": csv.names}
 _WRITE: dict[str, _Write] = {"parquet": parquet.write, "csv": csv.write, "jsonl": jsonl.write, "dsjson": dsjson.write}
 
 
@@ -98,7 +99,7 @@ class LogReader:
             return name, arrow.pieces(batches, layout, name), arms
         path = _path(source)
         form = self.format if self.format in _READ else _form(path)
-        mine, arms = self._open_bandit(_names(path, form), self.format)
+        mine, arms = self._open_bandit(_NAMES[form](path) if form in _NAMES else [], self.format)
         layout = layout._replace(columns=mine)
         if form == "parquet" and groups is not None:
             return str(path), parquet.read(path, layout, groups), arms
@@ -189,8 +190,3 @@ def _form(path: Path) -> str:
         _, rows = next(jsonl.objects(path, 1), (0, [{}]))
         return "dsjson" if dsjson.looks_like(rows[0]) else form
     return form
-
-
-def _names(path: Path, form: str) -> list[str]:
-    """The names of the columns, of a table."""
-    return parquet.names(path) if form == "parquet" else csv.names(path) if form == "csv" else []

@@ -14,7 +14,7 @@ from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
-from oddsmith.logs.kinds import LogKind, Use, allowed, kind_of, require
+from oddsmith.logs.kinds import KINDS, USES, LogKind, Use
 from oddsmith.logs.rules import check_rows, drawn, typed
 
 __all__ = ["COLUMNS", "Log"]
@@ -121,16 +121,33 @@ class Log:
     @property
     def kind(self) -> LogKind:
         """What is known of the odds: "exact" (all), "drawn" (the drawn arm's), "deterministic" (all 1), "unknown"."""
-        return kind_of(self.propensity, self.propensities)
+        if self.propensity is None:
+            return "unknown"
+        if len(self) and (self.propensity == 1).all():
+            return "deterministic"
+        return "drawn" if self.propensities is None else "exact"
 
     @property
     def allows(self) -> tuple[Use, ...]:
         """What a log of this kind may be used for: "learning", "models", "weights", "odds"."""
-        return allowed(self.kind)
+        return tuple(use for use, (_, kinds) in USES.items() if self.kind in kinds)
 
     def require(self, use: Use) -> None:
-        """Refuses a use that this log does not allow, in one sentence that says what it does allow."""
-        require(self.kind, use)
+        """Refuses a use that this log does not allow, in one sentence that says what it does allow.
+
+        >>> Log(arm=[0], reward=[1]).require("weights")
+        Traceback (most recent call last):
+        oddsmith.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this one \
+is unknown (it has no propensities), which allows learning from it (fit_log) and a reward model (dm)
+        """
+        if use not in USES:
+            raise InvalidInput(f"use must be one of {', '.join(USES)}; got {use!r}")
+        what, kinds = USES[use]
+        if self.kind not in kinds:
+            own, others = f"{self.kind} ({KINDS[self.kind]})", " and ".join(USES[other][0] for other in self.allows)
+            raise InvalidInput(
+                f"{what} need a log that is {' or '.join(kinds)}; this one is {own}, which allows {others}"
+            )
 
     @property
     def n_arms(self) -> int:
