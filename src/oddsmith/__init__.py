@@ -6,7 +6,6 @@ prediction and reward into a penalty. The Log is a table of decisions and reward
 
 from oddsmith import theory
 from oddsmith.agent import Agent
-from oddsmith.calibration import CalibrationMonitor, CalibrationReport, check_calibration
 from oddsmith.client import AsyncClient, Client
 from oddsmith.decision import Decision, Odds, draw
 from oddsmith.errors import (
@@ -31,6 +30,7 @@ from oddsmith.errors import (
     StoreFailed,
     TooLarge,
 )
+from oddsmith.evaluation.calibration import CalibrationMonitor, CalibrationReport, check_calibration
 from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight, replay
 from oddsmith.experts import (
     Clipped,

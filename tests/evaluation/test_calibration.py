@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.calibration import CalibrationState
+from oddsmith.evaluation.calibration import CalibrationState
 
 STAKES = (-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9)
 
