@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Ints, Real
-from oddsmith.columns import aligned
 from oddsmith.contexts import rows
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import decode, decode_floats, encode, encode_floats
@@ -21,6 +20,7 @@ __all__ = [
     "Odds",
     "State",
     "Step",
+    "aligned",
     "check_rewards",
     "draw",
     "pick",
@@ -200,6 +200,48 @@ def check_rewards(decision: Decision, reward: object) -> Real:
         worst = np.atleast_1d(rewards)[~np.atleast_1d(inside)][0]
         raise InvalidInput(f"reward must be in [0, 1] (RewardScale maps other units); got {worst}")
     return rewards if rewards.ndim else float(rewards)
+
+
+def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The parts' columns by name, each a list with one entry per part, or absent where no part has it.
+
+    Different numbers of arms are padded: odds with 0, eligible arms with False. Where some parts have masks, all get
+    one. `log_weights` are absent where no expert slept, and then never read: NaN stands for them.
+    Any other column must be in all parts or in none.
+
+    >>> parts = [{"propensities": np.array([1.0])}, {"propensities": np.array([0.5, 0.5])}]
+    >>> aligned(parts)["eligible"]
+    [array([ True, False]), array([ True,  True])]
+    """
+    columns = {
+        name: [part.get(name) for part in parts] for name in dict.fromkeys(name for part in parts for name in part)
+    }
+    odds = columns.get("propensities", [None])
+    widths = {value.shape[-1] for value in odds if value is not None}
+    masks = columns.setdefault("eligible", [None] * len(parts))
+    if len(widths) > 1 or (any(m is None for m in masks) and any(m is not None for m in masks)):
+        columns["eligible"] = [_mask(mask, value) for mask, value in zip(masks, odds, strict=True)]
+    if len(widths) > 1:
+        for name in ("eligible", "propensities"):
+            columns[name] = [_padded(value, max(widths)) for value in columns[name]]
+    weights, advice = columns.get("log_weights", []), columns.get("advice", [None])
+    if any(one is not None for one in weights) and all(one is not None for one in advice):
+        pairs = zip(weights, advice, strict=True)
+        columns["log_weights"] = [np.full_like(a, np.nan) if w is None else w for w, a in pairs]
+    for name, values in columns.items():
+        if name != "context" and len({value is None for value in values}) > 1:
+            raise InvalidInput(f"decisions must all have {name}, or none of them; got a mixture")
+    return {name: values for name, values in columns.items() if name == "context" or values[0] is not None}
+
+
+def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
+    if propensities is None:
+        raise InvalidInput("decisions must have propensities where only some have eligible arms; got none")
+    return np.broadcast_to(True if mask is None else mask, propensities.shape).copy()
+
+
+def _padded(value: Array | None, width: int) -> Array | None:
+    return None if value is None else np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
 
 
 def _listed(value: Any) -> Any:

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints
-from oddsmith.columns import aligned
 from oddsmith.contexts import is_table, joined, taken
 from oddsmith.contexts import rows as contexts_of
-from oddsmith.decision import Context, Decision
+from oddsmith.decision import Context, Decision, aligned
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
 from oddsmith.logs.kinds import KINDS, USES, LogKind, Use
