@@ -183,11 +183,11 @@ def test_a_fit_is_made_once_and_a_copied_bank_makes_its_own() -> None:
 
 
 FAILURES: dict[str, tuple[Any, str]] = {
-    "fit": (Touchy(fits=4), "model 'bad' raised in fit: RuntimeError: no luck"),
-    "predict": (Touchy(answer=lambda rows: 1 / 0), "model 'bad' raised in predict: ZeroDivisionError"),
+    "fit": (Touchy(fits=4), "fit of model 'bad' raised RuntimeError: no luck"),
+    "predict": (Touchy(answer=lambda rows: 1 / 0), "predict of model 'bad' raised ZeroDivisionError"),
     "shape": (Touchy(answer=lambda rows: np.zeros((len(rows), 2))), r"one number per row, 3 of them; got \(3, 2\)"),
     "nan": (Touchy(answer=lambda rows: np.full(len(rows), np.nan)), "'bad' must give finite numbers; got nan"),
-    "text": (Touchy(answer=lambda rows: ["?"] * len(rows)), "model 'bad' raised in predict: ValueError"),
+    "text": (Touchy(answer=lambda rows: ["?"] * len(rows)), "predict of model 'bad' raised ValueError"),
 }
 
 

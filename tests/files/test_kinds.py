@@ -208,6 +208,6 @@ def test_simulated(cells: dict[str, Cell], kind: str) -> None:
 
 
 def test_settings_are_the_parameters_of_the_class() -> None:
-    assert settings("gts") == ("loss", "eta", "gamma", "prior", "optimism", "share", "discount", "window")
+    assert settings("gts") == ("loss", "eta", "gamma", "optimism", "share", "discount", "prior", "window")
     assert settings("squarecb") == ("steps", "prior", "oracle", "sharpness")
     assert settings("ucb1") == ()

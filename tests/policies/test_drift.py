@@ -69,7 +69,7 @@ def test_with_discount_order_matters_and_compiled_paths_step_aside() -> None:
     assert policy.loss_twin is None
     assert plain().orderless
     assert plain().loss_twin is not None
-    with pytest.raises(od.OrderMatters, match=r"discount=1; got discount=0\.9"):
+    with pytest.raises(od.OrderMatters, match=r"got fixed experts, share=0 and discount=0\.9"):
         policy.merge(policy.init(), policy.init())
     _, decisions, rewards = played(plain(), 20)
     there = od.fold(policy, policy.init(), decisions, rewards)

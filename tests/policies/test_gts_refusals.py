@@ -36,10 +36,10 @@ class Silent(Learning):
 def test_what_merge_refuses() -> None:
     fixed = "^states can be merged only with fixed experts, share=0 and discount=1; got "
     for policy, why in (
-        (gts(share=0.25), "share=0.25$"),
-        (gts(discount=0.5), "discount=0.5$"),
-        (gts(share=0.25, discount=0.5), "share=0.25$"),
-        (od.GeneralizedThompsonSampling(Learning(NAMES), gamma=0.0), "experts that learn$"),
+        (gts(share=0.25), "fixed experts, share=0.25 and discount=1$"),
+        (gts(discount=0.5), "fixed experts, share=0 and discount=0.5$"),
+        (gts(share=0.25, discount=0.5), "fixed experts, share=0.25 and discount=0.5$"),
+        (od.GeneralizedThompsonSampling(Learning(NAMES), gamma=0.0), "experts that learn, share=0 and discount=1$"),
     ):
         with pytest.raises(od.OrderMatters, match=fixed + why):
             policy.merge(policy.init())

@@ -128,7 +128,7 @@ class TestPolicy:
         np.testing.assert_array_equal(odds, policy.odds(state, context, eligible=mask, step=9).propensities)
         with pytest.raises(od.NoEligibleArm):
             policy.odds(state, context, eligible=np.zeros(4, dtype=np.bool_))
-        with pytest.raises(od.InvalidInput, match="eligible must be a mask of the context's 4 arms"):
+        with pytest.raises(od.InvalidInput, match="eligible must be a mask of the 4 arms"):
             policy.odds(state, context, eligible=np.ones(3, dtype=np.bool_))
 
     def test_an_arm_with_unknown_features_sleeps(self) -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.experts.ballots import inverse_gap
 from oddsmith.lab import simulate
 from oddsmith.policies.fastcb import fast_gap
 from oddsmith.policies.parts.oracles import mixture, predicted, vovk
 from oddsmith.policies.regressor_elimination import EliminationState, balanced
-from oddsmith.policies.squarecb import inverse_gap
 from oddsmith.worlds import TableWorld
 from oddsmith.worlds.tables import random_table
 from paper.reference import VECTORS, experts_of, floats, rational

@@ -1,7 +1,7 @@
-"""Ballots: from what a learner believes of each arm (mean, sd) to a distribution over arms."""
+"""Ballots: distributions over arms, made of the mean and standard deviation that a learner believes of each arm."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import normal_best
 from oddsmith.weights import greedy
 
-__all__ = ["Ballots", "InverseGap", "Optimistic", "PosteriorBest", "Softened"]
+__all__ = ["Ballots", "InverseGap", "Optimistic", "PosteriorBest", "Softened", "best_of", "inverse_gap", "rest_on_best"]
 
 
 class Ballots(Protocol):
@@ -71,7 +71,8 @@ class Softened:
         number("temperature", self.temperature, low=0, high=np.inf, open_low=True)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        upper = _masked(mean + self.scale * sd, eligible)
+        upper = mean + self.scale * sd
+        upper = upper if eligible is None else np.where(eligible[..., None, :], upper, -np.inf)
         shares = np.exp((upper - upper.max(axis=-1, keepdims=True)) / self.temperature)
         ballots: Array = shares / shares.sum(axis=-1, keepdims=True)
         return ballots
@@ -91,14 +92,28 @@ class InverseGap:
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        allowed = _masked(mean, eligible)
-        count = np.isfinite(allowed).sum(axis=-1, keepdims=True)
-        ballots: Array = 1 / (count + self.sharpness * (allowed.max(axis=-1, keepdims=True) - allowed))
-        best = allowed.argmax(axis=-1)[..., None]
-        np.put_along_axis(ballots, best, 0.0, axis=-1)
-        np.put_along_axis(ballots, best, 1 - ballots.sum(axis=-1, keepdims=True), axis=-1)
-        return ballots
+        return inverse_gap(mean, self.sharpness, None if eligible is None else eligible[..., None, :])
 
 
-def _masked(values: Array, eligible: Bools | None) -> Array:
-    return values if eligible is None else np.where(eligible[..., None, :], values, -np.inf)
+def inverse_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
+    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); ties to the lowest index.
+
+    >>> inverse_gap(np.array([0.1, 0.5, 0.3]), 20.0).round(4)
+    array([0.0909, 0.7662, 0.1429])
+    """
+    best, top, n_arms = best_of(predicted, eligible)
+    return rest_on_best(1 / (n_arms + sharpness * np.maximum(top - predicted, 0.0)), best, eligible)
+
+
+def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
+    """The best arm (…, K) as a mask, its mean (…, 1), and the number of eligible arms."""
+    allowed = mean if eligible is None else np.where(eligible, mean, -np.inf)
+    best = np.arange(mean.shape[-1]) == allowed.argmax(axis=-1)[..., None]
+    n_arms: Any = mean.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
+    return best, allowed.max(axis=-1, keepdims=True), n_arms
+
+
+def rest_on_best(odds: Array, best: Bools, eligible: Bools | None) -> Array:
+    """`odds` for every eligible arm but the best, which gets what is left of 1."""
+    others = np.where(best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0))
+    return np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)

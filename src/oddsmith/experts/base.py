@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -128,21 +129,11 @@ class Wrapper(Experts):
     def names(self) -> Sequence[str]:
         return self.experts.names
 
-    @property
-    def arms(self) -> Sequence[str] | None:
-        return self.experts.arms
-
-    @property
-    def learns(self) -> bool:
-        return self.experts.learns
-
-    @property
-    def own(self) -> bool:
-        return self.experts.own
-
-    @property
-    def unversioned(self) -> bool:
-        return self.experts.unversioned
+    if not TYPE_CHECKING:  # their types are those of Experts
+        arms = property(attrgetter("experts.arms"))
+        learns = property(attrgetter("experts.learns"))
+        own = property(attrgetter("experts.own"))
+        unversioned = property(attrgetter("experts.unversioned"))
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return self.experts.init(shape)

@@ -1,7 +1,7 @@
 """Feature maps of learners: numbers as they are, products of pairs, random Fourier features, several side by side."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ __all__ = ["FeatureMap", "Fourier", "Joined", "Plain", "Products"]
 class FeatureMap(Protocol):
     """Features (…, size) of numbers (…, d) whose squares sum to about 1; no state of its own.
 
-    That sum is found from the data: the bank standardises by running moments and divides by the root of how many
+    The bank sees to that sum: it standardises by running moments and divides by the root of how many
     columns vary. So one bandwidth fits whatever d and scale, and the features' squares sum to about 1 too.
     """
 
@@ -46,28 +46,18 @@ class Plain:
 
     most: int = 1024
 
+    name = "linear"
+
     def __post_init__(self) -> None:
         whole("most", self.most)
-
-    @property
-    def name(self) -> str:
-        return "linear"
 
     def size(self, dim: int) -> int:
         return min(dim, self.most)
 
-    @cached_property
-    def _drawn(self) -> dict[int, tuple[Ints, Array]]:
-        return {}
-
     def __call__(self, z: Array) -> Array:
-        dim = z.shape[-1]
-        if dim <= self.most:
+        if z.shape[-1] <= self.most:
             return z
-        if dim not in self._drawn:
-            rng = np.random.default_rng([dim, self.most])
-            self._drawn[dim] = np.asarray(rng.integers(0, self.most, dim)), rng.choice([-1.0, 1.0], dim)
-        place, sign = self._drawn[dim]
+        place, sign = _places(z.shape[-1], self.most)
         folded: Array = np.zeros((*z.shape[:-1], self.most))
         np.add.at(np.moveaxis(folded, -1, 0), place, np.moveaxis(z * sign, -1, 0))
         return folded
@@ -83,28 +73,16 @@ class Products:
 
     most: int = 256
 
+    name = "pairs"
+
     def __post_init__(self) -> None:
         whole("most", self.most)
-
-    @property
-    def name(self) -> str:
-        return "pairs"
 
     def size(self, dim: int) -> int:
         return min(dim * (dim + 1) // 2, self.most)
 
-    @cached_property
-    def _drawn(self) -> dict[int, tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-        return {}
-
     def __call__(self, z: Array) -> Array:
-        dim = z.shape[-1]
-        if dim not in self._drawn:
-            rows, columns = self._drawn[dim] = np.triu_indices(dim)
-            if len(rows) > self.most:
-                kept = np.sort(np.random.default_rng([dim, self.most]).choice(len(rows), self.most, replace=False))
-                self._drawn[dim] = rows[kept], columns[kept]
-        rows, columns = self._drawn[dim]
+        rows, columns = _pairs(z.shape[-1], self.most)
         return z[..., rows] * z[..., columns]
 
 
@@ -135,17 +113,8 @@ class Fourier:
     def size(self, dim: int) -> int:
         return self.n
 
-    @cached_property
-    def _drawn(self) -> dict[int, Array]:
-        return {}
-
     def __call__(self, z: Array) -> Array:
-        dim = z.shape[-1]
-        if dim not in self._drawn:
-            self._drawn[dim] = self.scale * _orthogonal(
-                dim, self.n // 2, np.random.default_rng([self.seed, dim, self.n])
-            )
-        angles = z @ self._drawn[dim]
+        angles = z @ _directions(z.shape[-1], self.n, self.scale, self.seed)
         waves = np.empty((*angles.shape[:-1], self.n))
         np.cos(angles, out=waves[..., : self.n // 2])
         np.sin(angles, out=waves[..., self.n // 2 :])
@@ -178,11 +147,29 @@ class Joined:
         return np.concatenate([m(z) for m in self.maps], axis=-1)
 
 
-def _orthogonal(dim: int, n: int, rng: np.random.Generator) -> Array:
-    """n directions (dim, n), orthogonal in blocks of dim, as long as normal vectors are."""
-    blocks: list[Array] = []
-    for start in range(0, n, dim):
-        width = min(dim, n - start)
+@lru_cache(maxsize=64)
+def _places(dim: int, most: int) -> tuple[Ints, Array]:
+    """For each of `dim` numbers a place among `most`, and a sign, both at random."""
+    rng = np.random.default_rng([dim, most])
+    return np.asarray(rng.integers(0, most, dim)), rng.choice([-1.0, 1.0], dim)
+
+
+@lru_cache(maxsize=64)
+def _pairs(dim: int, most: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The pairs i ≤ j: all of them, or `most` at random."""
+    rows, columns = np.triu_indices(dim)
+    if len(rows) <= most:
+        return rows, columns
+    chosen = np.sort(np.random.default_rng([dim, most]).choice(len(rows), most, replace=False))
+    return rows[chosen], columns[chosen]
+
+
+@lru_cache(maxsize=64)
+def _directions(dim: int, n: int, scale: float, seed: int) -> Array:
+    """n/2 directions (dim, n/2), orthogonal in blocks of dim, as long as normal vectors of sd `scale` are."""
+    rng, blocks = np.random.default_rng([seed, dim, n]), list[Array]()
+    for start in range(0, n // 2, dim):
+        width = min(dim, n // 2 - start)
         directions, _ = np.linalg.qr(rng.standard_normal((dim, width)))
         blocks.append(directions * np.sqrt(rng.chisquare(dim, width)))
-    return np.concatenate(blocks, axis=1)
+    return scale * np.concatenate(blocks, axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra
+from oddsmith.experts.base import raised
 
 __all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
@@ -32,7 +33,7 @@ class FittedModel(NamedTuple):
         try:
             mean = np.asarray(self.model.predict(_complete(x, self.missing)), dtype=np.float64)
         except Exception as error:  # whatever user code raises
-            raise ExpertFailed(f"model {self.name!r} raised in predict: {_named(error)}") from error
+            raise raised(f"predict of model {self.name!r}", error) from error
         if mean.shape not in ((len(x),), (len(x), 1)):
             wanted = f"one number per row, {len(x)} of them"
             raise ExpertFailed(f"model {self.name!r} must give {wanted}; got {mean.shape}", kind="shape")
@@ -68,7 +69,7 @@ class Refits:
             model, missing = _copied(self.model), _stand_ins(self.model, x)
             model.fit(_complete(x, missing), rewards.copy())
         except Exception as error:  # whatever user code raises
-            return FittedModel(self.name, None, missing, f"model {self.name!r} raised in fit: {_named(error)}")
+            return FittedModel(self.name, None, missing, str(raised(f"fit of model {self.name!r}", error)))
         return FittedModel(self.name, model, missing)
 
 
@@ -123,7 +124,3 @@ def _stand_ins(model: Any, x: Array) -> Array:
 def _complete(x: Array, missing: Array) -> Array:
     """A copy of x with what stands for missing numbers."""
     return np.where(np.isnan(x), missing, x)
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -1,7 +1,6 @@
 """The one place where compiled twins are chosen: numba's when it is installed, else none.
 
-The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as the numpy functions they stand
-in for.
+The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as the numpy functions they replace.
 numba is imported on first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
 keeps to numpy; `numba` insists on the compiled twins; `auto`, the default, takes what there is.
 """
@@ -28,21 +27,19 @@ def compiled() -> ModuleType | None:
     True
     >>> use("auto")
     """
-    return _twins if _chosen is not None else _choose(os.environ.get("ODDSMITH_KERNELS", "auto"))
+    if _chosen is None:
+        use(os.environ.get("ODDSMITH_KERNELS", "auto"))
+    return _twins
 
 
 def choice() -> str:
-    """What was chosen: "auto", "numba" or "numpy"."""
+    """The choice in force: "auto", "numba" or "numpy"."""
     compiled()
     return _chosen or "auto"
 
 
 def use(choice: str) -> None:
     """Choose "numpy", "numba", or "auto": numba when it is installed."""
-    _choose(choice)
-
-
-def _choose(choice: str) -> ModuleType | None:
     global _chosen, _twins
     if choice not in _CHOICES:
         raise InvalidInput(f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}")
@@ -54,4 +51,3 @@ def _choose(choice: str) -> ModuleType | None:
             if choice == "numba":
                 raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error
     _twins, _chosen = twins, choice
-    return twins

@@ -5,6 +5,7 @@ vectorised. Results go into arrays made by the caller: numba takes 0.4 us to han
 A twin that meets what it was not written for returns None, and the numpy function does the work.
 """
 
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -61,15 +62,10 @@ def reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: 
     return heavier if -np.inf < top < np.inf else None
 
 
-_masks: dict[int, Bools] = {}
-
-
+@lru_cache(maxsize=64)
 def _mask(n_arms: int) -> Bools:
     """n_arms times True."""
-    mask = _masks.get(n_arms)
-    if mask is None:
-        mask = _masks[n_arms] = np.ones(n_arms, dtype=np.bool_)
-    return mask
+    return np.ones(n_arms, dtype=np.bool_)
 
 
 def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -151,17 +152,14 @@ class PolicyWrapper(Policy):
         """The part of the state that is the inner policy's: all of it, unless the wrapper keeps something beside it."""
         return state
 
-    @property
-    def bank(self) -> Experts | None:
-        return self.policy.bank
-
-    @property
-    def arms(self) -> Sequence[str] | None:
-        return self.policy.arms
-
-    @property
-    def in_place(self) -> bool:
-        return self.policy.in_place
+    if not TYPE_CHECKING:  # their types are those of Policy
+        bank = property(attrgetter("policy.bank"))
+        arms = property(attrgetter("policy.arms"))
+        in_place = property(attrgetter("policy.in_place"))
+        explores = property(attrgetter("policy.explores"))
+        importance_weighted = property(attrgetter("policy.importance_weighted"))
+        reads_context = property(attrgetter("policy.reads_context"))
+        prediction_range = property(attrgetter("policy.prediction_range"))
 
     @property
     def orderless(self) -> bool:
@@ -170,22 +168,6 @@ class PolicyWrapper(Policy):
     @property
     def mergeable(self) -> bool:
         return self.policy.mergeable and self._learns_as_inside
-
-    @property
-    def explores(self) -> bool:
-        return self.policy.explores
-
-    @property
-    def importance_weighted(self) -> bool:
-        return self.policy.importance_weighted
-
-    @property
-    def reads_context(self) -> bool:
-        return self.policy.reads_context
-
-    @property
-    def prediction_range(self) -> tuple[float, float]:
-        return self.policy.prediction_range
 
     @property
     def _learns_as_inside(self) -> bool:

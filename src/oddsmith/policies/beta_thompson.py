@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number, whole
+from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import beta_best
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import explored
+from oddsmith.policies.over_experts import check_eligible, explored
 from oddsmith.policies.parts.counts import CountState, OverArms, arm_names
 
 __all__ = ["BetaThompsonSampling"]
@@ -26,13 +26,12 @@ class BetaThompsonSampling(OverArms):
     array([0.333333, 0.333333, 0.333333])
     """
 
-    n_arms: int
     wins: float = 1.0
     losses: float = 1.0
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("n_arms", self.n_arms)
+        super().__post_init__()
         for what in ("wins", "losses"):
             number(what, getattr(self, what), low=0.01, high=1e6)
         number("gamma", self.gamma, low=0, high=1)
@@ -42,7 +41,7 @@ class BetaThompsonSampling(OverArms):
         return self.gamma > 0  # without it, odds underflow in the end
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        self.check(eligible)
+        check_eligible(eligible, self.n_arms)
         best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, eligible)
         return Odds(explored(best, self.gamma, eligible))
 

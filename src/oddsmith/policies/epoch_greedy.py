@@ -11,8 +11,8 @@ from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Ints, Real, number
 from oddsmith.decision import Context, Decision, Odds, State, Step
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, check_bank, checked_predictions
-from oddsmith.policies.over_experts import OverExperts, check_eligible, column, drawn_advice
+from oddsmith.experts.base import Experts, checked_predictions
+from oddsmith.policies.over_experts import OverExperts, check_advice, check_eligible, column, drawn_advice
 
 __all__ = ["EpochGreedy", "EpochState"]
 
@@ -46,7 +46,7 @@ class EpochGreedy(OverExperts):
     importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
-        check_bank("experts", self.experts)
+        super().__post_init__()
         number("scale", self.scale, low=0, high=np.inf, open_low=True)
 
     @property
@@ -66,8 +66,7 @@ class EpochGreedy(OverExperts):
 
     def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Uniform on exploring steps, else the ballots of the experts that lead; a sleeper's ballot is NaN."""
-        if eligible is not None:
-            check_eligible(eligible)
+        check_eligible(eligible)
         ballots = checked_predictions(self.experts.advise(state.experts, context, eligible)[1], state.values, eligible)
         explore = self.explores_at(state.learnt + 1 if step is None else step, ballots.shape[-1])
         awake = np.asarray(ballots.any(axis=-1))
@@ -82,8 +81,7 @@ class EpochGreedy(OverExperts):
 
     def update(self, state: EpochState, decision: Decision, reward: Real) -> EpochState:
         ballots = drawn_advice(decision, len(self.experts.names))
-        if ballots.shape != state.values.shape:
-            raise InvalidInput(f"advice must have the state's shape {state.values.shape}; got {ballots.shape}")
+        check_advice(ballots.shape, state.values)
         if decision.bonus is None:
             raise InvalidInput("decision must carry the bonus that says whether it explored; got none")
         earned = ballots * column(reward) / column(decision.propensity)
@@ -93,8 +91,7 @@ class EpochGreedy(OverExperts):
             mean = np.where(asleep, 0.0, earned).sum(axis=-1, keepdims=True) / np.maximum(heard, 1)
             earned = np.where(asleep, mean, earned)
         values = state.values + np.where(decision.bonus > 0, earned, 0.0)
-        experts = self.experts.update(state.experts, decision, reward) if self.experts.learns else state.experts
-        return EpochState(values, state.learnt + 1, experts)
+        return EpochState(values, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
 
     def posterior(self, state: EpochState) -> Array:
         """All on the experts that lead (…, N)."""

@@ -1,21 +1,18 @@
 """EXP4: experts are weighed by what their advice would have earned, whatever they predict (Auer et al. 2002)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds, Step
-from oddsmith.experts.base import Experts
-from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
+from oddsmith.arrays import Ints, Real, number
+from oddsmith.decision import Decision
+from oddsmith.policies.over_experts import ExpertState, OverBallots, column, drawn_advice
 
 __all__ = ["EXP4"]
 
 
 @dataclass(frozen=True, eq=False)
-class EXP4(MultiplicativeWeights):
+class EXP4(OverBallots):
     """Importance-weighted losses of ballots: no expert need be right, and rewards may be anything (theory 5.4).
 
         Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
@@ -30,15 +27,11 @@ class EXP4(MultiplicativeWeights):
     array([0.5, 0.5])
     """
 
-    experts: Experts
     eta: float
     gamma: float = 0.0
-    prior: Any = None
-
-    importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
-        self.checked()
+        super().__post_init__()
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
 
@@ -46,17 +39,11 @@ class EXP4(MultiplicativeWeights):
     def explores(self) -> bool:
         return self.gamma > 0
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """The weighted ballots, which are what is scored later; a sleeper's ballot is NaN."""
-        if eligible is not None:
-            check_eligible(eligible)
-        ballots, asleep = self.ballots(state, context, eligible)
-        votes = np.where(np.isnan(ballots), 0.0, ballots) if asleep else ballots
-        propensities = weights.mix(state.log_weights, votes, self.gamma, eligible)
-        return Odds(propensities, ballots, None, state.log_weights if asleep else None)
+    def exploration(self, n_arms: int | Ints) -> Real:
+        return self.gamma
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Every expert is charged the lost reward in proportion to its vote for the drawn arm, over the odds."""
+        """Charge every expert the lost reward in proportion to its vote for the drawn arm, over the odds."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
         return self.reweighed(state, -self.eta * ballots * lost, decision, reward)

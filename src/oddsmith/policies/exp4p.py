@@ -2,22 +2,19 @@
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
-from oddsmith.decision import Context, Decision, Odds, Step
+from oddsmith.arrays import Array, Ints, Real, number, whole
+from oddsmith.decision import Decision, Odds
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
-from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
+from oddsmith.policies.over_experts import ExpertState, OverBallots, column, drawn_advice
 
 __all__ = ["EXP4P"]
 
 
 @dataclass(frozen=True, eq=False)
-class EXP4P(MultiplicativeWeights):
+class EXP4P(OverBallots):
     """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with probability 1 - delta.
 
         Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,   p = min(1/K, sqrt(ln N / (K T)))
@@ -31,15 +28,11 @@ class EXP4P(MultiplicativeWeights):
     array([0.981, 0.019])
     """
 
-    experts: Experts
     steps: int
     delta: float = 0.05
-    prior: Any = None
-
-    importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
-        self.checked()
+        super().__post_init__()
         whole("steps", self.steps)
         number("delta", self.delta, low=0, high=1, open_low=True, open_high=True)
 
@@ -52,16 +45,9 @@ class EXP4P(MultiplicativeWeights):
         """The probability that every eligible arm keeps; one expert alone needs none."""
         return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """Weighted ballots over a floor, and each expert's Σ_b ξ(b)/Pr(b) as bonus."""
-        if eligible is not None:
-            check_eligible(eligible)
-        ballots, asleep = self.ballots(state, context, eligible)
-        votes = np.where(np.isnan(ballots), 0.0, ballots) if asleep else ballots
-        n_arms: int | Ints = ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
-        gamma = np.asarray(n_arms * self.smallest(n_arms))
-        propensities = weights.mix(state.log_weights, votes, gamma if gamma.ndim else float(gamma), eligible)
-        return self.complete(Odds(propensities, ballots, None, state.log_weights if asleep else None))
+    def exploration(self, n_arms: int | Ints) -> Real:
+        gamma: Array = np.asarray(n_arms * self.smallest(n_arms))
+        return gamma if gamma.ndim else float(gamma)
 
     def complete(self, odds: Odds) -> Odds:
         """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""

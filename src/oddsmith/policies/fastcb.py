@@ -1,18 +1,26 @@
 """FastCB: odds that fall faster where the best arm costs little (Foster and Krishnamurthy 2021)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Context, Odds, Step
-from oddsmith.experts.base import Experts
-from oddsmith.policies.over_experts import ExpertState
-from oddsmith.policies.parts.gaps import OverOracle
-from oddsmith.policies.parts.oracles import OracleName, rest_on_best, standing
+from oddsmith.experts.ballots import best_of, rest_on_best
+from oddsmith.policies.parts.oracles import OracleName, OverOracle
 
 __all__ = ["FastCB", "fast_gap"]
+
+
+def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
+    """y_b/(K y_b + Γ (y_a - y_b)) on costs y = 1 - prediction, the rest on the best; all on it if it costs nothing.
+
+    >>> fast_gap(np.array([0.9, 0.5, 0.7]), 20.0).round(4)
+    array([0.9647, 0.012 , 0.0233])
+    """
+    best, top, n_arms = best_of(predicted, eligible)
+    least = np.maximum(1 - top, 0.0)
+    below = n_arms * least + sharpness * np.maximum(top - predicted, 0.0)
+    return rest_on_best(np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0), best, eligible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,24 +35,6 @@ class FastCB(OverOracle):
     array([0.9647, 0.012 , 0.0233])
     """
 
-    experts: Experts
-    sharpness: float
     oracle: OracleName = "mixture"
-    prior: Any = None
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        predictions, best_guess, asleep = self.predictions(state, context, eligible)
-        propensities = fast_gap(best_guess, self.sharpness, eligible)
-        return Odds(propensities, predictions, None, state.log_weights if asleep else None)
-
-
-def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
-    """y_b/(K y_b + Γ (y_a - y_b)) on costs y = 1 - prediction, the rest on the best; all on it if it costs nothing.
-
-    >>> fast_gap(np.array([0.9, 0.5, 0.7]), 20.0).round(4)
-    array([0.9647, 0.012 , 0.0233])
-    """
-    best, top, n_arms = standing(predicted, eligible)
-    least = np.maximum(1 - top, 0.0)
-    below = n_arms * least + sharpness * np.maximum(top - predicted, 0.0)
-    return rest_on_best(np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0), best, eligible)
+    rule = staticmethod(fast_gap)

@@ -4,18 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
-from oddsmith.decision import Context, Odds, Step
-from oddsmith.experts.schema import Schema
-from oddsmith.policies.over_experts import certain
+from oddsmith.arrays import Array, Bools
+from oddsmith.decision import Context
+from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.parts.gaussian import GaussianState
 from oddsmith.policies.parts.logistic import OverLogistic, sigmoid
 
 __all__ = ["GLMUCB"]
 
 
-@dataclass(frozen=True, eq=False)
-class GLMUCB(OverLogistic):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GLMUCB(OverLogistic, LinUCB):
     """All mass on argmax σ(θ·φ) + alpha sqrt(φ' A^-1 φ), the GLM-UCB of Filippi et al. 2010 with a logistic link.
 
     θ is the mode of the sequential Laplace belief (theirs: the quasi-likelihood's maximum over all rows), and the
@@ -26,20 +25,7 @@ class GLMUCB(OverLogistic):
     array([1., 0., 0.])
     """
 
-    dim: int = 0
-    n_arms: int | None = None
     alpha: float = 0.5
-    ridge: float = 1.0
-    eta: float = 1.0
-    schema: Schema | None = None
-
-    def __post_init__(self) -> None:
-        self.check_fields()
-        number("alpha", self.alpha, low=0, high=np.inf)
-        number("eta", self.eta, low=0, high=np.inf, open_low=True)
-
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        return Odds(certain(self.bounds(state, context, eligible), eligible))
 
     def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:
         """The upper confidence bounds (…, K)."""

@@ -14,7 +14,15 @@ from oddsmith.experts.base import Experts, Wrapper, checked_predictions
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
 from oddsmith.policies.explanation import Explanation
-from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_advice, check_eligible
+from oddsmith.policies.over_experts import (
+    ExpertState,
+    MultiplicativeWeights,
+    check_advice,
+    check_eligible,
+    column,
+    drawn_advice,
+)
+from oddsmith.policies.parts.counts import numbered_arms
 from oddsmith.policies.parts.schedules import Schedule
 
 __all__ = ["GeneralizedThompsonSampling"]
@@ -40,17 +48,15 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     array([0.5, 0.5])
     """
 
-    experts: Experts
     loss: Loss = log_loss
     eta: float = 0.5
     gamma: float | Schedule = 0.02
-    prior: Any = None
     optimism: float = 0.0
     share: float = 0.0
     discount: float = 1.0
 
     def __post_init__(self) -> None:
-        self.checked()
+        super().__post_init__()
         wraps = isinstance(self.experts, Wrapper | Stacked)
         if type(self.experts).update is not Experts.update and not self.experts.learns and not wraps:
             kind = type(self.experts).__name__
@@ -117,12 +123,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Every expert is charged for its prediction of the drawn arm at decision time; then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
-        experts = state.experts
-        if self.experts.learns:
-            experts = self.experts.update(experts, decision, reward)
-            if experts is None:
-                raise InvalidInput("update of experts must return their state, even if changed in place; got None")
-        return ExpertState(log_weights, state.learnt + 1, experts)
+        return ExpertState(log_weights, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
 
     def fold(self, state: ExpertState, decisions: Decision, rewards: Array) -> ExpertState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
@@ -158,7 +159,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """
         if not self.orderless:
             allowed = "fixed experts, share=0 and discount=1"
-            raise OrderMatters(f"states can be merged only with {allowed}; got {self._why_ordered()}")
+            raise OrderMatters(f"states can be merged only with {allowed}; got {self.order_settings}")
         if not states:
             raise InvalidInput("merge needs at least one state; got none")
         for state in states:
@@ -172,16 +173,15 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def explain(
         self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Explanation:
-        """Who votes for what, with which weight, and the part of gamma."""
-        if eligible is not None:
-            check_eligible(eligible)
+        """The experts' votes and weights, and the part of gamma."""
+        check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
         gamma, n_arms = np.asarray(self._gamma(state, step)), predictions.shape[-1]
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
         mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
         uniform = gamma[..., None] * mask / mask.sum(axis=-1, keepdims=True)
         voting = weights.awake_weights(state.log_weights, ballots)
-        names, arms = self.experts.names, self.arms or tuple(str(a) for a in range(n_arms))
+        names, arms = self.experts.names, self.arms or numbered_arms(n_arms)
         return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
     def _gamma(self, state: ExpertState, step: Step) -> Real:
@@ -214,12 +214,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     def factors(self, decision: Decision, reward: Real) -> Array:
         """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers charged the mix of the awake."""
-        advice = decision.advice
-        if advice is None or advice.shape[-1] != len(self.log_prior):
-            shape = None if advice is None else advice.shape
-            raise InvalidInput(f"decision must carry advice of {len(self.log_prior)} experts; got {shape}")
-        rewards = reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
-        losses = self.loss(advice, rewards)
+        advice = drawn_advice(decision, len(self.log_prior))
+        losses = self.loss(advice, column(reward))
         if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:
             got = getattr(losses, "shape", type(losses).__name__)
             raise InvalidInput(f"loss must be elementwise, an array of shape {advice.shape}; got {got}")
@@ -250,14 +246,15 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         name = self.experts.names[int(place[-1])]
         raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
 
-    def _why_ordered(self) -> str:
-        if self.share or self.discount < 1:
-            return f"share={self.share}" if self.share else f"discount={self.discount}"
-        return "experts that learn"
+    @property
+    def order_settings(self) -> str:
+        """The settings that decide whether order matters, in words."""
+        experts = "experts that learn" if self.experts.learns else "fixed experts"
+        return f"{experts}, share={self.share:g} and discount={self.discount:g}"
 
 
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
     """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a sleeper."""
-    known = predictions if eligible is None else np.where(eligible[..., None, :], predictions, np.nan)
-    best: Array = np.fmax.reduce(known, axis=-1).astype(np.float64)
+    allowed = predictions if eligible is None else np.where(eligible[..., None, :], predictions, np.nan)
+    best: Array = np.fmax.reduce(allowed, axis=-1).astype(np.float64)
     return best

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number, whole
+from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import certain
+from oddsmith.policies.over_experts import certain, check_eligible
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]
@@ -25,15 +25,14 @@ class KLUCB(OverArms):
     array([1., 0.])
     """
 
-    n_arms: int
     c: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("n_arms", self.n_arms)
+        super().__post_init__()
         number("c", self.c, low=0, high=np.inf)
 
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        self.check(eligible)
+        check_eligible(eligible, self.n_arms)
         return Odds(certain(self.bounds(state), eligible))
 
     def bounds(self, state: CountState) -> Array:

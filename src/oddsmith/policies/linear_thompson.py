@@ -13,7 +13,7 @@ from oddsmith.policies.parts.sampling import OverPosterior
 __all__ = ["LinearThompsonSampling", "linear_class"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LinearThompsonSampling(OverPosterior):
     """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
 
@@ -29,19 +29,10 @@ class LinearThompsonSampling(OverPosterior):
     array([0.5, 0.5])
     """
 
-    dim: int = 0
-    n_arms: int | None = None
-    width: float = 1.0
-    ridge: float = 1.0
     weight: float = 1.0
-    gamma: float | None = None
-    optimist: bool = False
-    directions: int = 1024
-    seed: int = 0
-    schema: Schema | None = None
 
     def __post_init__(self) -> None:
-        self.check_sampling()
+        super().__post_init__()
         number("weight", self.weight, low=0, high=np.inf, open_low=True)
 
     def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:

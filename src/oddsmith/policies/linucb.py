@@ -6,14 +6,13 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds, Step
-from oddsmith.experts.schema import Schema
 from oddsmith.policies.over_experts import certain
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 
 __all__ = ["LinUCB"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LinUCB(OverFeatures):
     """All mass on argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), A = ridge I + Σ φφ', θ = A^-1 Σ r φ.
 
@@ -24,14 +23,10 @@ class LinUCB(OverFeatures):
     array([1., 0., 0.])
     """
 
-    dim: int = 0
-    n_arms: int | None = None
     alpha: float = 1.0
-    ridge: float = 1.0
-    schema: Schema | None = None
 
     def __post_init__(self) -> None:
-        self.check_fields()
+        super().__post_init__()
         number("alpha", self.alpha, low=0, high=np.inf)
 
     def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from oddsmith.arrays import number
 from oddsmith.experts.schema import Schema
 from oddsmith.policies.parts.logistic import OverLogistic
 from oddsmith.policies.parts.sampling import OverPosterior
@@ -20,25 +17,11 @@ class LogisticThompsonSampling(OverPosterior, OverLogistic):
     (the batch is one reward). With eta below 1, GTS over a logistic class by Laplace: `logistic_class`.
     Quadrature for `n_arms` beliefs, fixed directions for a shared one, as in `LinearThompsonSampling`.
 
+    >>> import numpy as np
     >>> policy = LogisticThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
     array([0.5, 0.5])
     """
-
-    dim: int = 0
-    n_arms: int | None = None
-    width: float = 1.0
-    ridge: float = 1.0
-    eta: float = 1.0
-    gamma: float | None = None
-    optimist: bool = False
-    directions: int = 1024
-    seed: int = 0
-    schema: Schema | None = None
-
-    def __post_init__(self) -> None:
-        self.check_sampling()
-        number("eta", self.eta, low=0, high=np.inf, open_low=True)
 
 
 def logistic_class(

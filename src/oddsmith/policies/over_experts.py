@@ -1,7 +1,7 @@
 """What policies over experts share: their state, and the checked ways in for priors, advice and eligible arms."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, simplex
-from oddsmith.decision import Context, Decision, State
+from oddsmith.arrays import Array, Bools, Ints, Real, simplex
+from oddsmith.decision import Context, Decision, Odds, State, Step
 from oddsmith.errors import InvalidInput, NoEligibleArm, OutOfDomain
 from oddsmith.experts.base import Experts, check_bank, checked_predictions
 from oddsmith.losses import Loss
@@ -19,6 +19,7 @@ from oddsmith.policies.base import Policy
 __all__ = [
     "ExpertState",
     "MultiplicativeWeights",
+    "OverBallots",
     "OverExperts",
     "Prior",
     "certain",
@@ -59,23 +60,30 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
 
 
 def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
-    """Refuses advice whose shape is not that of the log weights it is about to change."""
+    """Refuse advice whose shape is not that of the log weights it is about to change."""
     if shape != log_weights.shape:
         raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
 
 
-def check_eligible(eligible: object) -> None:
-    """Refuses what is not a boolean mask with at least one arm in every row."""
+def check_eligible(eligible: object, n_arms: int | None = None) -> None:
+    """Refuse what is neither None nor a boolean mask (of `n_arms`, if given) with at least one arm in every row."""
+    if eligible is None:
+        return
     if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
         raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
     if not eligible.any(axis=-1).all():
         raise NoEligibleArm("at least one arm must be eligible; got none")
+    if n_arms is not None and eligible.shape[-1] != n_arms:
+        raise InvalidInput(f"eligible must be a mask of the {n_arms} arms; got shape {eligible.shape}")
 
 
 class OverExperts(Policy):
     """A policy that asks experts: name it as base of a dataclass with the field `experts`."""
 
     experts: Experts
+
+    def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
 
     @property
     def bank(self) -> Experts:
@@ -98,18 +106,30 @@ class OverExperts(Policy):
         """The weight of each expert, by name."""
         return dict(zip(self.experts.names, self.posterior(state).tolist(), strict=True))
 
+    def learnt_by_experts(self, state: State, decision: Decision, reward: Real) -> State:
+        """The experts' own state after one reward; fixed experts keep theirs."""
+        if not self.experts.learns:
+            return state
+        changed = self.experts.update(state, decision, reward)
+        if changed is None:
+            raise InvalidInput("update of experts must return their state, even if changed in place; got None")
+        return changed
 
+
+@dataclass(frozen=True, eq=False)
 class MultiplicativeWeights(OverExperts):
-    """Bodies that policies with a weight for each expert share: a dataclass with the fields `experts` and `prior`.
+    """The fields and bodies of policies with a weight for each expert.
 
-    A reward multiplies the weights by factors that the decision's record fixes: their order does not matter.
+    `prior` is N probabilities or a dict by expert name (None: uniform), and is replaced by N probabilities. A reward
+    multiplies the weights by factors that the decision's record fixes: their order does not matter.
     """
 
-    prior: Any
+    experts: Experts
+    _: KW_ONLY
+    prior: Any = None
 
-    def checked(self) -> None:
-        """Checks the bank, and replaces `prior` by N probabilities; for `__post_init__`."""
-        check_bank("experts", self.experts)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "prior", checked_prior(self.prior, self.experts.names))
 
     @cached_property
@@ -132,13 +152,6 @@ class MultiplicativeWeights(OverExperts):
         """The weight (…, N) of each expert, normalised."""
         return weights.posterior(state.log_weights)
 
-    def ballots(self, state: ExpertState, context: Context, eligible: Bools | None) -> tuple[Array, bool]:
-        """Ballots (…, N, K) with NaN in the rows of sleepers, and whether an expert sleeps."""
-        _, ballots = self.experts.advise(state.experts, context, eligible)
-        ballots = checked_predictions(ballots, state.log_weights, eligible)
-        cast = ballots.any(axis=-1, keepdims=True)
-        return (ballots, False) if cast.all() else (np.where(cast, ballots, np.nan), True)
-
     def reweighed(self, state: ExpertState, factors: Array, decision: Decision, reward: Real) -> ExpertState:
         """The state with log weights changed by `factors` (…, N), sleepers charged the mix of the awake (5.12)."""
         asleep = np.isnan(factors)
@@ -148,15 +161,36 @@ class MultiplicativeWeights(OverExperts):
                     "decision must carry the log weights it was drawn with, for an expert slept; got none"
                 )
             factors = weights.charge(np.where(asleep, 0.0, factors), decision.log_weights, asleep)
-        if factors.shape != state.log_weights.shape:
-            raise InvalidInput(f"advice must have the state's shape {state.log_weights.shape}; got {factors.shape}")
+        check_advice(factors.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, factors)
-        experts = self.experts.update(state.experts, decision, reward) if self.experts.learns else state.experts
-        return ExpertState(log_weights, state.learnt + 1, experts)
+        return ExpertState(log_weights, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
+
+
+@dataclass(frozen=True, eq=False)
+class OverBallots(MultiplicativeWeights):
+    """The bodies of policies that score ballots, whatever the experts predict: they write `exploration`."""
+
+    importance_weighted = True  # rewards are divided by the odds they were drawn with
+
+    def exploration(self, n_arms: int | Ints) -> Real:
+        """The part of the odds (…) that is uniform over this many eligible arms."""
+        raise NotImplementedError
+
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        """The weighted ballots mixed with the exploration; the ballots are the advice, NaN for a sleeper."""
+        check_eligible(eligible)
+        _, ballots = self.experts.advise(state.experts, context, eligible)
+        ballots = checked_predictions(ballots, state.log_weights, eligible)
+        gamma = self.exploration(ballots.shape[-1] if eligible is None else eligible.sum(axis=-1))
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+        cast = ballots.any(axis=-1, keepdims=True)
+        if cast.all():
+            return self.complete(Odds(propensities, ballots))
+        return self.complete(Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights))
 
 
 def drawn_advice(decision: Decision, n_experts: int) -> Array:
-    """What the decision recorded of the drawn arm (…, N), or one sentence why not."""
+    """The advice (…, N) on the drawn arm that the decision carries."""
     advice = decision.advice
     if advice is None or advice.shape[-1] != n_experts:
         shape = None if advice is None else advice.shape
@@ -184,12 +218,7 @@ def certain(scores: Array, eligible: Bools | None) -> Array:
     >>> certain(np.array([0.2, 0.7, 0.7]), None)
     array([0., 1., 0.])
     """
-    open_to = scores if eligible is None else np.where(eligible, scores, -np.inf)
-    best = open_to.argmax(axis=-1)
-    if open_to.ndim == 1:
-        sure = np.zeros(open_to.shape)
-        sure[best] = 1.0
-        return sure
+    best = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(axis=-1)
     odds: Array = (np.arange(scores.shape[-1]) == best[..., None]).astype(np.float64)
     return odds
 

@@ -105,11 +105,7 @@ class ParticleThompsonSampling(Policy):
     def odds(self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """Exact propensities: the particles' weighted greedy votes, mixed with gamma over the eligible arms."""
         features = self._features(context)
-        if eligible is not None:
-            check_eligible(eligible)
-            if eligible.shape[-1] != features.shape[-2]:
-                n_arms = features.shape[-2]
-                raise InvalidInput(f"eligible must be a mask of the context's {n_arms} arms; got {eligible.shape}")
+        check_eligible(eligible, features.shape[-2])
         ballots = weights.greedy(self.family.predict(state.particles, features), eligible)
         return Odds(weights.mix(state.log_weights, ballots, self.gamma, eligible))
 

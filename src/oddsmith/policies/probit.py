@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision
-from oddsmith.experts.schema import Schema
+from oddsmith.policies.over_experts import check_eligible
 from oddsmith.policies.parts.features import feature_names
 from oddsmith.policies.parts.gaussian import View
 from oddsmith.policies.parts.sampling import OverPosterior
@@ -24,7 +24,7 @@ class ProbitState(NamedTuple):
     learnt: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ProbitThompsonSampling(OverPosterior):
     """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt by message passing.
 
@@ -39,21 +39,13 @@ class ProbitThompsonSampling(OverPosterior):
     array([0.5, 0.5])
     """
 
-    dim: int = 0
-    n_arms: int | None = None
     noise: float = 1.0
-    ridge: float = 1.0
-    gamma: float | None = None
-    directions: int = 1024
-    seed: int = 0
-    schema: Schema | None = None
 
-    width, optimist = 1.0, False  # plain posterior sampling
     orderless = False  # each reward is added to an approximation
     scale = "probit score"
 
     def __post_init__(self) -> None:
-        self.check_sampling()
+        super().__post_init__()
         number("noise", self.noise, low=0, high=np.inf, open_low=True)
 
     def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
@@ -64,7 +56,7 @@ class ProbitThompsonSampling(OverPosterior):
     def view(self, state: ProbitState, context: Context, eligible: Bools | None) -> View:  # type: ignore[override]
         """The belief about every arm: weights are independent, so Σφ is φ times their variances."""
         features = self.features(context)
-        self.check_mask(features, eligible)
+        check_eligible(eligible, self.n_arms or features.shape[-2])
         if self.n_arms is None:
             means = (features @ state.mean[..., 0, :, None])[..., 0]
             return View(features, means, features * state.variance[..., 0, None, :])

@@ -11,9 +11,9 @@ from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Real, number, simplex
 from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import AllExpertsRefuted, InvalidInput
-from oddsmith.experts.base import Experts, check_bank, checked_predictions
+from oddsmith.experts.base import Experts, checked_predictions
 from oddsmith.losses import Loss, domain, square_loss
-from oddsmith.policies.over_experts import OverExperts, check_eligible, drawn_advice, scored
+from oddsmith.policies.over_experts import OverExperts, check_advice, check_eligible, drawn_advice, scored
 from oddsmith.theory.rivals import BALANCE_SLACK
 
 __all__ = ["EliminationState", "RegressorElimination", "balanced"]
@@ -53,7 +53,7 @@ class RegressorElimination(OverExperts):
     context_odds: Any = None
 
     def __post_init__(self) -> None:
-        check_bank("experts", self.experts)
+        super().__post_init__()
         if self.experts.learns:
             raise InvalidInput("experts must be fixed, for their losses to be compared; got experts that learn")
         if not callable(self.loss):
@@ -95,8 +95,7 @@ class RegressorElimination(OverExperts):
         self, state: EliminationState, context: Context, *, eligible: Bools | None = None, step: Step = None
     ) -> Odds:
         """The survivors' ballots, weighed by the balance; in the original also uniform over what they propose."""
-        if eligible is not None:
-            check_eligible(eligible)
+        check_eligible(eligible)
         predictions, ballots = self.experts.advise((), context, eligible)
         predictions = checked_predictions(predictions, state.losses, eligible)
         votes = (state.balance[..., None] * ballots).sum(axis=-2)
@@ -115,8 +114,7 @@ class RegressorElimination(OverExperts):
     def update(self, state: EliminationState, decision: Decision, reward: Real) -> EliminationState:
         """Losses are added up; experts beyond the threshold leave, and the balance is solved anew for the rest."""
         advice = drawn_advice(decision, len(self.experts.names))
-        if advice.shape != state.losses.shape:
-            raise InvalidInput(f"advice must have the state's shape {state.losses.shape}; got {advice.shape}")
+        check_advice(advice.shape, state.losses)
         charged = scored(self.loss, advice, reward)
         if np.isnan(charged).any():
             charged = self._charged(state, decision, charged)
@@ -193,6 +191,6 @@ def balanced(
             break
         mass = mass * ratio
         mass /= mass.sum()
-    found = np.zeros(len(keep))
-    found[keep] = mass
-    return found
+    balance = np.zeros(len(keep))
+    balance[keep] = mass
+    return balance

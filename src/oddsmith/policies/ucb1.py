@@ -5,9 +5,9 @@ from math import log, sqrt
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, whole
+from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import certain
+from oddsmith.policies.over_experts import certain, check_eligible
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["UCB1"]
@@ -24,15 +24,10 @@ class UCB1(OverArms):
     array([1., 0., 0.])
     """
 
-    n_arms: int
-
-    def __post_init__(self) -> None:
-        whole("n_arms", self.n_arms)
-
     def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:
             return Odds(self._one(state.pulls.tolist(), state.sums.tolist()))
-        self.check(eligible)
+        check_eligible(eligible, self.n_arms)
         return Odds(certain(self.bounds(state), eligible))
 
     def _one(self, pulls: list[float], sums: list[float]) -> Array:

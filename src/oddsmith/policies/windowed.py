@@ -67,7 +67,7 @@ class Windowed(PolicyWrapper):
         if not fits or not policy.orderless:
             raise InvalidInput(
                 "policy must be a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1; got "
-                + (_settings(policy) if fits else type(policy).__name__)
+                + (policy.order_settings if fits else type(policy).__name__)
             )
         object.__setattr__(self, "window", int(self.window))
 
@@ -86,8 +86,3 @@ class Windowed(PolicyWrapper):
         factors[..., state.learnt % self.window, :] = newest
         log_weights = weights.reweigh(self.policy.init().log_weights, factors.sum(axis=-2))
         return WindowState(factors, ExpertState(log_weights, state.learnt + 1, state.experts))
-
-
-def _settings(policy: GeneralizedThompsonSampling) -> str:
-    learning = "experts that learn" if policy.experts.learns else "fixed experts"
-    return f"{learning}, share={policy.share:g} and discount={policy.discount:g}"

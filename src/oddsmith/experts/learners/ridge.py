@@ -23,13 +23,8 @@ class RegressionState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ridge:
-    """r = 1/2 + θ_a·φ(x) + noise with θ_a ~ N(0, I/ridge): a posterior for each arm. K D² time and memory.
-
-    >>> learner = Ridge()
-    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
-    array([0.5, 0.5])
-    """
+class _Regression:
+    """The fields and bodies that both regressions have."""
 
     features: FeatureMap = _PLAIN
     ridge: float = 0.3
@@ -38,11 +33,36 @@ class Ridge:
         number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
 
     @property
+    def kind(self) -> str:
+        """The first word of the name."""
+        return self.features.name
+
+    @property
     def name(self) -> str:
-        return self.features.name + _unusual(self.ridge, Ridge.ridge)
+        return self.kind if self.ridge == type(self).ridge else f"{self.kind}, ridge {self.ridge:g}"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
+        """The prior of every arm."""
         return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
+
+    def widen(self, state: RegressionState, n_arms: int) -> RegressionState:
+        """The state with the prior of further arms."""
+        *shape, n_before, size = state.weights.shape
+        fresh = _prior(tuple(shape), n_arms - n_before, size, self.ridge)
+        return RegressionState(
+            np.concatenate([state.weights, fresh.weights], axis=-2),
+            np.concatenate([state.covariance, fresh.covariance], axis=-3),
+        )
+
+
+@dataclass(frozen=True)
+class Ridge(_Regression):
+    """r = 1/2 + θ_a·φ(x) + noise with θ_a ~ N(0, I/ridge): a posterior for each arm. K D² time and memory.
+
+    >>> learner = Ridge()
+    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
+    array([0.5, 0.5])
+    """
 
     def believe(self, state: RegressionState, seen: LearnerInput) -> Belief:
         value, variance = _projected(state, with_constant(self.features(seen.z)))
@@ -55,12 +75,9 @@ class Ridge:
         _add(state, arms, gain, (rewards.reshape(-1) - 0.5 - value) * shrink, shrink)
         return state
 
-    def widen(self, state: RegressionState, n_arms: int) -> RegressionState:
-        return _widened(state, n_arms, self.ridge)
-
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(_Regression):
     """log-odds of r are θ_a·φ(x), θ_a ~ N(0, I/ridge): the posterior of each arm as a normal, one row at a time.
 
     Each row moves the mode along the gain to the exact optimum in that direction, and the covariance by the curvature
@@ -71,19 +88,11 @@ class Logistic:
     array([0.5, 0.5])
     """
 
-    features: FeatureMap = _PLAIN
     ridge: float = 0.1
 
-    def __post_init__(self) -> None:
-        number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
-
     @property
-    def name(self) -> str:
-        kind = "logistic" if isinstance(self.features, Plain) else f"logistic {self.features.name}"
-        return kind + _unusual(self.ridge, Logistic.ridge)
-
-    def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RegressionState:
-        return _prior(shape, n_arms, self.features.size(dim) + 1, self.ridge)
+    def kind(self) -> str:
+        return "logistic" if isinstance(self.features, Plain) else f"logistic {self.features.name}"
 
     def believe(self, state: RegressionState, seen: LearnerInput) -> Belief:
         value, variance = _projected(state, with_constant(self.features(seen.z)))
@@ -108,13 +117,6 @@ class Logistic:
         _add(state, arms, gain, target - fit, curvature / (1 + curvature * variance))
         return state
 
-    def widen(self, state: RegressionState, n_arms: int) -> RegressionState:
-        return _widened(state, n_arms, self.ridge)
-
-
-def _unusual(ridge: float, usual: float) -> str:
-    return "" if ridge == usual else f", ridge {ridge:g}"
-
 
 def with_constant(phi: Array) -> Array:
     """The features (…, D) and a 1.
@@ -129,15 +131,6 @@ def _prior(shape: tuple[int, ...], n_arms: int, size: int, ridge: float) -> Regr
     covariance = np.zeros((*shape, n_arms, size, size))
     covariance[..., np.arange(size), np.arange(size)] = 1 / ridge
     return RegressionState(np.zeros((*shape, n_arms, size)), covariance)
-
-
-def _widened(state: RegressionState, n_arms: int, ridge: float) -> RegressionState:
-    *shape, known, size = state.weights.shape
-    fresh = _prior(tuple(shape), n_arms - known, size, ridge)
-    return RegressionState(
-        np.concatenate([state.weights, fresh.weights], axis=-2),
-        np.concatenate([state.covariance, fresh.covariance], axis=-3),
-    )
 
 
 def _projected(state: RegressionState, phi: Array) -> tuple[Array, Array]:

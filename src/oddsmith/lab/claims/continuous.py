@@ -12,7 +12,7 @@ from oddsmith.lab.claims.base import Claim, Outcome, Sizes, measure
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
-from oddsmith.policies.parts.laplace import logistic_map
+from oddsmith.policies.parts.langevin import Target
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
 from oddsmith.worlds.linear import LogisticWorld
@@ -63,9 +63,7 @@ def continuous(sizes: Sizes) -> Outcome:
     cover = grid_cover([-6.0, -6.0], [6.0, 6.0], radius=0.5)
     history, covered = _played(cover)
     clouds = _particles(LogisticFamily(), history, runs=runs, n_particles=n_particles)
-    mode, precision = logistic_map(
-        history.phi, history.rewards, mean=np.zeros(2), precision=_RIDGE * np.eye(2), eta=_ETA
-    )
+    mode, precision = _laplace(history)
     exact = _exact(history, mode)
     fixed = _contested(exact)
     likely = exact.best_arms(fixed) >= _LIKELY
@@ -148,6 +146,22 @@ def _against(who: str, clouds: list[Cloud], exact: tuple[Array, Array]) -> tuple
         _agrees(f"{who}: largest difference to the exact mean ({at})", means, place),
         _agrees(f"{who}: largest difference to the exact covariance (deviations {deviations})", covariances, spread),
     )
+
+
+def _laplace(history: Past) -> tuple[Array, Array]:
+    """The mode (2,) of the logistic posterior, and its precision (2, 2) there."""
+    from scipy.optimize import minimize
+
+    phi, rewards, prior = history.phi, history.rewards, _RIDGE * np.eye(2)
+    target = Target(LogisticFamily(), np.zeros(2), prior, phi, rewards, np.full(len(rewards), _ETA))
+
+    def objective(theta: Array) -> tuple[Array, Array]:
+        log_density, gradient = target.log_density(theta[None])
+        return -log_density[0], -gradient[0]
+
+    mode: Array = minimize(objective, np.zeros(2), jac=True, tol=1e-10).x
+    chances = LogisticFamily().predict(mode[None], phi)[0]
+    return mode, prior + _ETA * (phi.T * (chances * (1 - chances))) @ phi
 
 
 def _close(exact: Cloud, covered: Cloud, mode: Array, n: int) -> tuple[Claim, Claim]:

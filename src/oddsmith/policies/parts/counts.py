@@ -1,16 +1,16 @@
 """Policies without contexts: what they count, and how they take a decision apart."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real
+from oddsmith.arrays import Array, Bools, Real, whole
 from oddsmith.decision import Context, Decision, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.over_experts import check_eligible
 
 __all__ = ["CountState", "OverArms", "arm_names", "numbered_arms"]
 
@@ -35,15 +35,20 @@ def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
     return numbered_arms(n) if arms is None else arms
 
 
+@dataclass(frozen=True, eq=False)
 class OverArms(Policy):
-    """Bodies that policies counting rewards share: name it as base of a dataclass with the field `n_arms`.
+    """The fields and bodies of policies that count rewards.
 
-    The context is not looked at. Sums do not depend on the order of rewards (to rounding).
+    They do not read the context. Sums do not depend on the order of rewards (to rounding).
     """
 
     n_arms: int
+
     orderless = True
     reads_context = False
+
+    def __post_init__(self) -> None:
+        whole("n_arms", self.n_arms)
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """Nothing is known of any arm."""
@@ -80,10 +85,3 @@ class OverArms(Policy):
         """What is known of every arm, whatever the context, and its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         return ArmExplanation(numbered_arms(self.n_arms), "reward", *self.moments(state), self.bounds(state), odds)
-
-    def check(self, eligible: Bools | None) -> None:
-        """Refuses a mask that is not one of these arms."""
-        if eligible is not None:
-            check_eligible(eligible)
-            if eligible.shape[-1] != self.n_arms:
-                raise InvalidInput(f"eligible must be a mask of the {self.n_arms} arms; got shape {eligible.shape}")

@@ -1,6 +1,5 @@
 """Families of experts that differ in a parameter θ: what particles need to know of them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -47,9 +46,10 @@ class Family(Protocol):
     def total(self, theta: Array, phi: Array, rewards: Array, weight: Array) -> tuple[Array, Array]:
         """Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…, n, d), rewards and weight (…, n)."""
         loss, gradient = np.zeros(theta.shape[:-1]), np.zeros(theta.shape)
-        for features, reward, times in _events(phi, rewards, weight):
-            loss = loss + times[..., None] * self.loss(theta, features, reward)
-            gradient = gradient + times[..., None, None] * self.gradient(theta, features, reward)
+        for s in range(phi.shape[-2]):
+            event = phi[..., s, :], rewards[..., s]
+            loss = loss + weight[..., s, None] * self.loss(theta, *event)
+            gradient = gradient + weight[..., s, None, None] * self.gradient(theta, *event)
         return loss, gradient
 
 
@@ -107,12 +107,6 @@ class LinearFamily(Family):
         excess = phi @ theta.swapaxes(-1, -2) - rewards[..., None]
         loss = np.vecmat(weight, excess**2)
         return loss, 2 * (excess * weight[..., None]).swapaxes(-1, -2) @ phi
-
-
-def _events(phi: Array, rewards: Array, weight: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Features (…, d), reward (…) and weight (…) of one event after the other."""
-    for s in range(phi.shape[-2]):
-        yield phi[..., s, :], rewards[..., s], weight[..., s]
 
 
 def _sigmoid(scores: Array) -> tuple[Array, Array]:

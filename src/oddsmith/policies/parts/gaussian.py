@@ -1,6 +1,7 @@
 """Gaussian beliefs about weight vectors: one for all arms, or one for each; rank-one updates in place."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,8 +50,9 @@ class View(NamedTuple):
         return covariance
 
 
+@dataclass(frozen=True, eq=False)
 class OverFeatures(Policy):
-    """Bodies that linear policies share: name it as base of a dataclass with `dim`, `n_arms`, `ridge`, `schema`.
+    """The fields and bodies that all linear policies have.
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
     one vector is shared and the context is a row of features for each arm, (…, K, d). With a `schema`, which then says
@@ -59,16 +61,17 @@ class OverFeatures(Policy):
     Rank-one updates keep their digits while features² · rewards / ridge stays below some 1e10.
     """
 
-    dim: int
-    n_arms: int | None
-    ridge: float
-    schema: Schema | None
+    dim: int = 0
+    n_arms: int | None = None
+    _: KW_ONLY
+    ridge: float = 1.0
+    schema: Schema | None = None
+
     in_place = True
     orderless = True
     scale = "linear score"  # what θ·φ is a mean of
 
-    def check_fields(self) -> None:
-        """For `__post_init__`."""
+    def __post_init__(self) -> None:
         object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
         if self.n_arms is not None:
             whole("n_arms", self.n_arms)
@@ -83,21 +86,13 @@ class OverFeatures(Policy):
     def view(self, state: GaussianState, context: Context, eligible: Bools | None) -> View:
         """The belief about every arm in this context."""
         features = self.features(context)
-        self.check_mask(features, eligible)
+        check_eligible(eligible, self.n_arms or features.shape[-2])
         if self.n_arms is None:
             spread = features @ state.covariance[..., 0, :, :]
             return View(features, (features @ state.mean[..., 0, :, None])[..., 0], spread)
         features = features[..., None, :]
         spread = (state.covariance @ features[..., None])[..., 0]
         return View(features, (state.mean * features).sum(axis=-1), spread)
-
-    def check_mask(self, features: Array, eligible: Bools | None) -> None:
-        """Refuses a mask that is not one of the arms."""
-        if eligible is not None:
-            check_eligible(eligible)
-            n_arms = features.shape[-2] if self.n_arms is None else self.n_arms
-            if eligible.shape[-1] != n_arms:
-                raise InvalidInput(f"eligible must be a mask of the {n_arms} arms; got shape {eligible.shape}")
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""

@@ -1,8 +1,10 @@
 """Logistic beliefs by Laplace, one reward at a time."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from oddsmith.arrays import Array, Real
+from oddsmith.arrays import Array, Real, number
 from oddsmith.decision import Decision
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 
@@ -44,12 +46,18 @@ def sigmoid(x: Array) -> Array:
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OverLogistic(OverFeatures):
     """The belief N(mean, covariance) after each reward: its mode, and the curvature added to the precision."""
 
-    eta: float
+    eta: float = 1.0
+
     orderless = False  # each reward is added to an approximation
     scale = "log-odds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("eta", self.eta, low=0, high=np.inf, open_low=True)
 
     def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
         """Laplace for one reward: the exact mode given the belief so far, then the curvature there (rank one)."""

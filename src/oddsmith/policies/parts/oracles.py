@@ -1,53 +1,80 @@
-"""One prediction from many experts: Vovk's aggregating algorithm and the Bayes mixture."""
+"""One prediction from many experts (Vovk's aggregating algorithm, the Bayes mixture), and policies on it."""
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
+from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss, log_loss, square_loss
+from oddsmith.experts.base import checked_predictions
+from oddsmith.losses import Loss, domain, log_loss, square_loss
+from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
 
-__all__ = ["ORACLES", "Oracle", "check_oracle", "mixture", "predicted", "rest_on_best", "standing", "vovk"]
-
-
-class Oracle(NamedTuple):
-    """The loss and the learning rate with which an oracle weighs experts."""
-
-    loss: Loss
-    eta: float
-
+__all__ = ["ORACLES", "Oracle", "OverOracle", "mixture", "predicted", "vovk"]
 
 OracleName = Literal["vovk", "mixture"]
-ORACLES: dict[str, Oracle] = {"vovk": Oracle(square_loss, 2.0), "mixture": Oracle(log_loss, 1.0)}
 
 
-def check_oracle(kind: str) -> None:
-    """Refuses unknown oracles."""
-    if not isinstance(kind, str) or kind not in ORACLES:
-        raise InvalidInput(f"oracle must be one of {', '.join(ORACLES)}; got {kind!r}")
+@dataclass(frozen=True, eq=False)
+class OverOracle(MultiplicativeWeights):
+    """The bodies of policies that make odds of one prediction for each arm: they name the rule that does.
+
+    The oracle weighs experts by its own loss; the advice is their predictions.
+    """
+
+    sharpness: float
+    oracle: OracleName
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
+            raise InvalidInput(f"oracle must be one of {', '.join(ORACLES)}; got {self.oracle!r}")
+        number("sharpness", self.sharpness, low=0, high=np.inf)
+
+    @staticmethod
+    def rule(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
+        """The odds (…, K) that predictions (…, K) give; each policy names its own."""
+        raise NotImplementedError
+
+    @property
+    def prediction_range(self) -> tuple[float, float]:
+        return domain(ORACLES[self.oracle].loss)
+
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        """The odds that the rule makes of the oracle's predictions; the experts' own are the advice."""
+        check_eligible(eligible)
+        predictions = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
+        propensities = self.rule(predicted(self.oracle, state.log_weights, predictions), self.sharpness, eligible)
+        return Odds(propensities, predictions, None, state.log_weights if np.isnan(predictions).any() else None)
+
+    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
+        """Charge every expert for its prediction of the drawn arm, with the oracle's loss and learning rate."""
+        oracle, advice = ORACLES[self.oracle], drawn_advice(decision, len(self.prior))
+        return self.reweighed(state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward)
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
-    """The oracle's prediction of every arm (…, K), from those who have an opinion on it.
+    """The oracle's prediction of every arm (…, K), from the experts that have an opinion on it.
 
-    An arm that no expert knows counts as the mean of the others, and as 1/2 where none is known.
+    An arm without any opinion counts as the mean of the others, and as 1/2 where no arm has one.
     """
-    known = ~np.isnan(predictions)
-    if known.all():
+    oracle, opinions = ORACLES[kind].predict, ~np.isnan(predictions)
+    if opinions.all():
         weights = np.exp(log_weights)[..., None]
-        return _ORACLES[kind](weights / weights.sum(axis=-2, keepdims=True), predictions)
-    heard = np.where(known, log_weights[..., None], -np.inf)
-    top = heard.max(axis=-2, keepdims=True)
-    weights = np.exp(heard - np.where(np.isfinite(top), top, 0.0))
+        return oracle(weights / weights.sum(axis=-2, keepdims=True), predictions)
+    awake = np.where(opinions, log_weights[..., None], -np.inf)
+    top = awake.max(axis=-2, keepdims=True)
+    weights = np.exp(awake - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
     shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)  # no weight at all is left out below
-    found = _ORACLES[kind](shares, np.where(known, predictions, 0.0))
-    found = np.where(total[..., 0, :] > 0, found, np.nan)
-    spoken = ~np.isnan(found)
-    count = spoken.sum(axis=-1, keepdims=True)
-    mean = np.where(spoken, found, 0.0).sum(axis=-1, keepdims=True) / np.maximum(count, 1)
-    return np.where(spoken, found, np.where(count > 0, mean, 0.5))
+    means = oracle(shares, np.where(opinions, predictions, 0.0))
+    predictable = (total[..., 0, :] > 0) & ~np.isnan(means)
+    count = predictable.sum(axis=-1, keepdims=True)
+    average = np.where(predictable, means, 0.0).sum(axis=-1, keepdims=True) / np.maximum(count, 1)
+    return np.where(predictable, means, np.where(count > 0, average, 0.5))
 
 
 def mixture(weights: Array, predictions: Array) -> Array:
@@ -77,18 +104,12 @@ def _log_mean(weights: Array, gap: Array) -> Array:
     return total
 
 
-def standing(predicted: Array, eligible: Bools | None) -> tuple[Any, Array, Any]:
-    """Which arm is best (…, K) as a mask, its prediction (…, 1), and how many arms are eligible."""
-    open_to = predicted if eligible is None else np.where(eligible, predicted, -np.inf)
-    best = np.arange(predicted.shape[-1]) == open_to.argmax(axis=-1)[..., None]
-    n_arms: Any = predicted.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
-    return best, open_to.max(axis=-1, keepdims=True), n_arms
+class Oracle(NamedTuple):
+    """How an oracle predicts from weights and predictions, and the loss and learning rate with which it weighs."""
+
+    predict: Callable[[Array, Array], Array]
+    loss: Loss
+    eta: float
 
 
-def rest_on_best(odds: Array, best: Any, eligible: Bools | None) -> Array:
-    """`odds` for every eligible arm but the best, which gets what is left of 1."""
-    others = np.where(best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0))
-    return np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)
-
-
-_ORACLES = {"vovk": vovk, "mixture": mixture}
+ORACLES = {"vovk": Oracle(vovk, square_loss, 2.0), "mixture": Oracle(mixture, log_loss, 1.0)}

@@ -1,6 +1,6 @@
 """Odds of posterior sampling over features: quadrature for independent beliefs, fixed directions for a shared one."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,21 +14,21 @@ from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures, View
 __all__ = ["OverPosterior"]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OverPosterior(OverFeatures):
     """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
 
-    Bodies for dataclasses with these fields. gamma None is 0 for a belief for each arm, and 0.01 for a shared one.
+    gamma None is 0 for a belief for each arm, and 0.01 for a shared one.
     """
 
-    width: float
-    gamma: float | None
-    optimist: bool
-    directions: int
-    seed: int
+    width: float = 1.0
+    gamma: float | None = None
+    optimist: bool = False
+    directions: int = 1024
+    seed: int = 0
 
-    def check_sampling(self) -> None:
-        """For `__post_init__`."""
-        self.check_fields()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         number("width", self.width, low=0, high=np.inf)
         gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
@@ -47,5 +47,6 @@ class OverPosterior(OverFeatures):
         """The probability of being best (…, K), before gamma."""
         if self.n_arms is not None:
             return normal_best(view.means, self.width * np.sqrt(view.variances), eligible, optimist=self.optimist)
-        given: Any = {"n": self.directions, "seed": self.seed, "optimist": self.optimist}
-        return shared_best(view.means, self.width**2 * view.covariance, eligible, **given)
+        covariance = self.width**2 * view.covariance
+        n, seed = self.directions, self.seed
+        return shared_best(view.means, covariance, eligible, n=n, seed=seed, optimist=self.optimist)
