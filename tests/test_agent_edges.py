@@ -28,6 +28,51 @@ def test_decide_is_for_one_and_decide_batch_for_many() -> None:
         linear.decide_batch(np.ones((7, 3)))
 
 
+@pytest.mark.parametrize("arms", [None, ["x", "y", "z"], ["x", "y"]])
+def test_a_refused_decision_uses_up_no_step(arms: list[str] | None) -> None:
+    agent, twin = od.Agent(POLICY, seed=1, arms=arms), od.Agent(POLICY, seed=1, arms=arms)
+    wrong = "no numbers", np.ones((5, 3)), np.stack([F] * 6)
+    for context in wrong if arms != ["x", "y"] else (*wrong, F):
+        with pytest.raises(od.OddsmithError):
+            agent.decide(context)
+    for batch in (np.ones((4, 5, 3)), np.ones((4, 3))):
+        with pytest.raises(od.OddsmithError):
+            agent.decide_batch(batch)
+    assert agent.steps == 0
+    if arms != ["x", "y"]:
+        assert [agent.decide(F) for _ in range(5)] == [twin.decide(F) for _ in range(5)]
+
+
+def test_a_step_is_given_back_only_while_it_is_the_last() -> None:
+    agent = od.Agent(POLICY, seed=1)
+    inside, later = threading.Event(), threading.Event()
+
+    class Slow(od.GivenExperts):
+        def predict(self, state: Any, context: Any) -> Any:
+            if isinstance(context, str):
+                inside.set()
+                later.wait(20)
+                raise od.InvalidInput("no numbers")
+            return super().predict(state, context)
+
+    agent.policy = POLICY.with_bank(Slow(("a", "b")))
+    refused: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            agent.decide("slow")
+        except od.InvalidInput as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert inside.wait(20)
+    assert agent.decide(F).step == 2
+    later.set()
+    thread.join()
+    assert (len(refused), agent.steps, agent.decide(F).step) == (1, 2, 3)
+
+
 def test_models_that_want_named_columns_get_them() -> None:
     frame = pd.DataFrame({"age": [20, 60, 35, 41] * 10, "city": ["Ulm", "Bern", "Graz", "Ulm"] * 10})
     model = make_pipeline(

@@ -2,7 +2,6 @@
 
 import threading
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from oddsmith import disk, saving
+from oddsmith.arms import Arms
 from oddsmith.arrays import Bools
 from oddsmith.contexts import length, single
 from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
 from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
-from oddsmith.experts.base import check_names
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.policies.explanation import ArmExplanation, Explanation
@@ -57,11 +56,11 @@ class Agent:
                 "seed must be given: choose any whole number, seed=7 say, and write it down; every draw follows from it"
             )
         self._uniforms = Uniforms(seed)
-        known = policy.arms
         self.policy, self.seed = policy, int(seed)
-        self.arms: Sequence[str] | None = known if arms is None else check_names("arms", arms)
-        if known is not None and self.arms is not None and len(known) != len(self.arms):
-            raise InvalidInput(f"arms must name the experts' {len(known)} arms; got {len(self.arms)} names")
+        names = policy.arms if arms is None else arms
+        self.arms = None if names is None else Arms(names)
+        if policy.arms is not None and self.arms is not None and len(policy.arms) != len(self.arms):
+            raise InvalidInput(f"arms must name the experts' {len(policy.arms)} arms; got {len(self.arms)} names")
         self._state: State = policy.init()
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
@@ -87,25 +86,23 @@ class Agent:
 
     @property
     def steps(self) -> int:
-        """The number of the last decision that was asked for."""
+        """The number of the last decision."""
         return self._steps
 
     def decide(self, context: Context, *, eligible: object = None) -> Decision:
         """One decision, with its exact propensity; keep it, and give it back to `learn` with the reward."""
         mask = None if eligible is None else self._mask(eligible)
-        with self._numbering:
-            self._steps = step = self._steps + 1
-        uniform, known = self._uniforms(step), single(context)
-        if self.policy.in_place:
-            with self._learning:
-                odds = self.policy.odds(self._state, known, eligible=mask, step=step)
-        else:
-            odds = self.policy.odds(self._state, known, eligible=mask, step=step)
-        if odds.propensities.ndim != 1:
-            shape = odds.propensities.shape
-            raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
-        decision = draw(odds, context, uniform, eligible=mask, step=step)
-        return decision if self.arms is None else self._named(decision)
+        step = self._take(1)
+        try:
+            with self._reading:
+                odds = self.policy.odds(self._state, single(context), eligible=mask, step=step)
+            if odds.propensities.ndim != 1:
+                shape = odds.propensities.shape
+                raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
+            return self._named(draw(odds, context, self._uniforms(step), eligible=mask, step=step))
+        except BaseException:
+            self._give_back(step, 1)
+            raise
 
     def decide_batch(self, contexts: Context, *, eligible: object = None) -> Decision:
         """Decisions for all rows of an array, list or data frame, as one decision with a leading axis.
@@ -114,19 +111,20 @@ class Agent:
         """
         n = length(contexts)
         mask = None if eligible is None else self._mask(eligible, rows=n)
-        with self._numbering:
-            first = self._steps + 1
-            self._steps += n
-        steps = np.arange(first, first + n)
-        uniforms = np.array([self._uniforms(step) for step in range(first, first + n)])
-        with self._reading:
-            odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
-        alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
-        if odds.propensities.shape[:-1] != (n,) and not alike:
-            shape = odds.propensities.shape
-            raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
-        decision = draw(odds, contexts, uniforms, eligible=mask, step=steps)
-        return decision if self.arms is None else self._named(decision)
+        first = self._take(n)
+        try:
+            steps = np.arange(first, first + n)
+            with self._reading:
+                odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
+            alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
+            if odds.propensities.shape[:-1] != (n,) and not alike:
+                shape = odds.propensities.shape
+                raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
+            uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
+            return self._named(draw(odds, contexts, uniforms, eligible=mask, step=steps))
+        except BaseException:
+            self._give_back(first, n)
+            raise
 
     def learn(self, decision: Decision | list[Decision], reward: object) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
@@ -199,6 +197,18 @@ class Agent:
         agent._state, agent._steps = state, meta["steps"]
         return agent
 
+    def _take(self, n: int) -> int:
+        """The first of the next n steps."""
+        with self._numbering:
+            self._steps += n
+            return self._steps - n + 1
+
+    def _give_back(self, first: int, n: int) -> None:
+        """Make the steps of a refused call the next ones again, unless another thread took later ones meanwhile."""
+        with self._numbering:
+            if self._steps == first + n - 1:
+                self._steps = first - 1
+
     def _check_arms(self, decision: Decision) -> None:
         """Refuses a decision whose arm has another name, or none, among this agent's arms."""
         names = arm_names(decision.propensities.shape[-1], self.arms)
@@ -206,7 +216,9 @@ class Agent:
             raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
 
     def _named(self, decision: Decision) -> Decision:
-        """The decision with the arm's name in `arm` and its number in `index`."""
+        """The decision with the arm's name in `arm` and its number in `index`; as it is where arms have no names."""
+        if self.arms is None:
+            return decision
         step, context, eligible, arm, propensities, advice, bonus, log_weights, _ = decision
         names = arm_names(propensities.shape[-1], self.arms)
         name = names[arm] if isinstance(arm, int) else np.array(names)[arm]
@@ -235,14 +247,9 @@ class Agent:
         """The mask of arms that are named, or numbered."""
         if self.arms is None:
             raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
-        places: dict[object, int] = {name: i for i, name in enumerate(self.arms)} | {
-            i: i for i in range(len(self.arms))
-        }
-        if unknown := [arm for arm in chosen if arm not in places]:
+        if unknown := [arm for arm in chosen if arm not in self.arms.numbers]:
             raise InvalidInput(f"eligible must name arms of {list(self.arms)}; got {unknown[0]!r}")
-        mask = np.zeros(len(self.arms), dtype=np.bool_)
-        mask[[places[arm] for arm in chosen]] = True
-        return mask
+        return self.arms.mask(chosen)
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:

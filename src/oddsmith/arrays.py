@@ -43,12 +43,15 @@ def whole(what: str, value: object, *, low: int = 1, high: int | None = None) ->
     >>> whole("steps", 100)
     100
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InvalidInput(f"{what} must be a whole number of at least {low}; got {value!r:.60}")
-    if high is not None and value > high:
-        most = "2^63 - 1" if high == 2**63 - 1 else f"{high:,}"
-        raise InvalidInput(f"{what} must be a whole number of at most {most}; got {value!r:.60}")
-    return int(value)
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and value >= low
+        and (high is None or value <= high)
+    ):
+        return int(value)
+    span = f"of at least {low}" if high is None else f"from {low} to {'2^63 - 1' if high == 2**63 - 1 else f'{high:,}'}"
+    raise InvalidInput(f"{what} must be a whole number {span}; got {value!r:.60}")
 
 
 def check_range(low: float, high: float) -> None:

@@ -63,7 +63,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "an unknown rule": ([*EVALUATE, "uniform", "--overrule", "all"], "overrule must name rules of overlap, ess"),
     "an unknown model": ([*EVALUATE, "uniform", "--model", "forest"], "model must be one of auto, linear, trees, none"),
     "an unknown baseline": ([*EVALUATE, "uniform", "--baseline", "today"], "baseline must be one of logged, uniform"),
-    "a negative seed": ([*EVALUATE, "uniform", "--seed", "-1"], "seed must be a whole number of at least 0; got -1"),
+    "a negative seed": ([*EVALUATE, "uniform", "--seed", "-1"], "a whole number from 0 to 2^63 - 1; got -1"),
     "a floor of 2": ([*EVALUATE, "uniform", "--floor", "2"], "floor must be in (0, 1]; got 2"),
     "out is a file": ([*EVALUATE[:3], "three.csv", "--target", "uniform"], "out must be a folder; got 'three.csv'"),
     "no such log": (["evaluate", "gone.parquet", "--target", "uniform"], "gone.parquet must be a file; there is none"),

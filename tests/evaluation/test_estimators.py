@@ -215,7 +215,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: ev.cross_fit(Log(arm=[0] * 10, reward=[0.5] * 10), LogisticRegression()),
         "a classifier needs rewards that are 0 or 1",
     ),
-    "an arm": (lambda: ev.arm_target(LOG, 2), "whole number of at most 1; got 2"),
+    "an arm": (lambda: ev.arm_target(LOG, 2), "whole number from 0 to 1; got 2"),
 }
 
 

@@ -242,3 +242,12 @@ def test_encoded_experts_read_the_numbers_of_the_schema() -> None:
     np.testing.assert_array_equal(policy.odds(raw, rows[0]).advice, plain.odds(state, schema.encode(rows[0])).advice)
     with pytest.raises(od.InvalidInput, match="schema must be a Schema; got dict"):
         od.Encoded(inner, {})  # type: ignore[arg-type]
+
+
+def test_wrappers_pass_on_what_tells_two_trainings_apart() -> None:
+    class Trained(od.GivenExperts):
+        version = "2026-11"
+
+    for wrapper in (od.Clipped(Trained(["a"])), od.Guarded(Trained(["a"]))):
+        assert wrapper.version == "2026-11"
+        assert (wrapper.experts.version, od.Clipped(od.GivenExperts(["a"])).version) == ("2026-11", None)

@@ -12,7 +12,7 @@ from oddsmith.files.keys import Keys, read_toml
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda k: k.whole("steps"), r"policies\.a\.steps must be a whole number of at least 1; got -3"),
+        (lambda k: k.whole("steps"), r"policies\.a\.steps must be a whole number from 1 to 1,000,000,000; got -3"),
         (lambda k: k.whole("flag"), r"policies\.a\.flag must be a whole number"),
         (lambda k: k.number("eta", low=0, high=1), r"policies\.a\.eta must be in \[0, 1\]; got 7"),
         (

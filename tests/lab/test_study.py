@@ -122,11 +122,11 @@ def world(kind: str) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BASE.replace("steps = 10", "steps = -5"), "steps must be a whole number of at least 1; got -5"),
+        (BASE.replace("steps = 10", "steps = -5"), "steps must be a whole number from 1 to 1,000,000,000; got -5"),
         (BASE.replace("steps = 10", "step = 10"), "steps must be given"),
         ("rusn = 3\n" + BASE, "rusn is not a key; did you mean runs?"),
         ("seeds = []\n" + BASE, "seeds must be a list"),
-        ("delay = -1\n" + BASE, "delay must be a whole number of at least 0; got -1"),
+        ("delay = -1\n" + BASE, "delay must be a whole number from 0 to 1,000,000,000; got -1"),
         ("delay = { men = 3 }\n" + BASE, "delay.mean must be given"),
         ("rewards = 'gauss'\n" + BASE, "rewards must be one of bernoulli"),
         (BASE + "prior = [0.5, 0.5]\n", "policies.p.prior must have one entry for each of the 32 experts; got 2"),
@@ -172,7 +172,7 @@ def world(kind: str) -> str:
         ("seeds = [true]\n" + BASE, "seeds must be a list of whole numbers"),
         (f"seeds = [{2**70}]\n" + BASE, "seeds must be a list of whole numbers"),
         ("seeds = [1, 1]\n" + BASE, "seeds must differ"),
-        (BASE.replace("steps = 10", "steps = 1000000000000"), "steps must be a whole number of at most"),
+        (BASE.replace("steps = 10", "steps = 1000000000000"), "steps must be a whole number from 1 to 1,000,000,000"),
         (BASE.replace("steps = 10", "steps = 10\nruns = 1000000000"), "steps · runs must be at most 400,000,000"),
         (world("'random'\ncontexts = 1000000000"), "worlds.w.contexts · experts · arms must be at most 200,000,000"),
         (BASE + "eta = 1e308\n", "policies.p.eta must be in (0, 1e+12]"),

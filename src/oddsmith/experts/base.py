@@ -133,6 +133,7 @@ class Wrapper(Experts):
         arms = property(attrgetter("experts.arms"))
         learns = property(attrgetter("experts.learns"))
         own = property(attrgetter("experts.own"))
+        version = property(attrgetter("experts.version"))
         unversioned = property(attrgetter("experts.unversioned"))
 
     def init(self, shape: tuple[int, ...] = ()) -> State:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.arms import Arms
 from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts
 from oddsmith.experts.schema import Schema
 from oddsmith.files.building import Bank, BuildContext
 from oddsmith.files.experts import read_bank
@@ -35,7 +36,7 @@ class PolicyFile:
 
     path: Path
     name: str
-    arms: tuple[str, ...]
+    arms: Arms
     schema: Schema | None
     policy: Policy
     reward_scale: RewardScale
@@ -74,7 +75,7 @@ def _read(keys: Keys, path: Path, world: BuildContext | None) -> PolicyFile:
     name = keys.text("name", path.stem)
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's name); got {name!r}")
-    arms, schema = check_names("arms", keys.get("arms")), _schema(keys)
+    arms, schema = Arms(keys.get("arms")), _schema(keys)
     seed = keys.get("seed", None)
     if seed is not None:
         seed = keys.whole("seed", least=0, most=2**63 - 1)

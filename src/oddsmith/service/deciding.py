@@ -16,7 +16,6 @@ from oddsmith.experts.guarded import Guarded
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
-from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.events import DecisionMade
 
@@ -89,7 +88,7 @@ async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Rec
 async def _make(experiment: Experiment, message: DecideEntry, id: str | None) -> tuple[DecisionMade, DecisionAnswer]:
     """A decision that is not yet on disk, and its answer, which lacks the position."""
     check_json(message.context)
-    eligible = None if message.eligible is None else _mask(experiment, message.eligible)
+    eligible = None if message.eligible is None else experiment.arms.mask(message.eligible)
     experiment.steps += 1
     step = experiment.steps
     id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
@@ -183,32 +182,16 @@ def _warn(experiment: Experiment, now: Now, asleep: list[str]) -> None:
         experiment.warned.update(asleep)
 
 
-def _mask(experiment: Experiment, eligible: list[str]) -> Bools:
-    mask = np.zeros(len(experiment.arms), dtype=np.bool_)
-    for arm in eligible:
-        mask[_number(experiment, "eligible", arm)] = True
-    return mask
-
-
-def _number(experiment: Experiment, what: str, arm: str) -> int:
-    """The arm's number; a name that is no arm's is refused."""
-    number = experiment.numbers.get(arm)
-    if number is None:
-        meant = hint(arm, experiment.arms)
-        raise InvalidInput(f"{what} must be among the arms {list(experiment.arms)[:8]}; got {arm!r:.60}{meant}")
-    return number
-
-
 def _incumbents(experiment: Experiment, message: DecideEntry, decision: Decision, ours: Odds) -> Decision:
     """The decision of the incumbent that acts in shadow mode: its arm, with its odds."""
     if message.incumbent is None:
         raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")
-    arm = _number(experiment, "incumbent", message.incumbent)
+    arm = experiment.arms.number(message.incumbent, "incumbent")
     if decision.eligible is not None and not decision.eligible[arm]:
         raise InvalidInput(f"incumbent must be an eligible arm; got {message.incumbent!r}")
     odds = np.zeros(len(experiment.arms))
     for name, share in (message.incumbent_odds or {message.incumbent: 1.0}).items():
-        odds[_number(experiment, "incumbent_odds", name)] = share
+        odds[experiment.arms.number(name, "incumbent_odds")] = share
     if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
         raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
     column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)

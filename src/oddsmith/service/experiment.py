@@ -40,7 +40,6 @@ class Experiment:
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
-        self.numbers = {arm: number for number, arm in enumerate(self.arms)}
         self.decided = dict.fromkeys(self.arms, 0)
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
