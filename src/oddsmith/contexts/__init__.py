@@ -1,4 +1,4 @@
-"""Contexts as people bring them, read in one way by every door: forms, values and numbers."""
+"""Contexts in every form that users bring, read in one way everywhere: forms, values and numbers."""
 
 from oddsmith.contexts.forms import (
     NamedRow,

@@ -1,4 +1,4 @@
-"""Contexts as people bring them, read in one way: dicts, rows of tables, tables, arrays and lists; missing values.
+"""Contexts in every form that users bring, read in one way: dicts, tables and their rows, arrays and lists.
 
 One context has names (a dict, a row of a pandas frame, of a structured array) or is an array. A batch is a table
 (pandas, polars, pyarrow), a list or an array with one more axis; a list of tables is a batch whose contexts have a row

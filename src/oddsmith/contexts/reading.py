@@ -23,8 +23,8 @@ def numbers(context: object, instead: str = "give a Schema, which reads names") 
            [ 2.,  1.]])
     """
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
-        read = context.astype(np.float64, copy=False)
-        return read.filled(np.nan) if isinstance(read, np.ma.MaskedArray) else np.asarray(read)
+        floats = context.astype(np.float64, copy=False)
+        return floats.filled(np.nan) if isinstance(floats, np.ma.MaskedArray) else np.asarray(floats)
     if isinstance(context, Mapping) and not isinstance(context, NamedRow):
         raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
     if isinstance(context, str | bytes) or context is None:
@@ -59,13 +59,13 @@ def _stacked(parts: list[Array]) -> Array:
 
 def _from_objects(context: object) -> Array:
     """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
-    found = as_array(context)
-    if found.dtype.kind in "fiub":
-        return found.astype(np.float64)
-    if found.dtype.kind in "mM":
-        raise unreadable(0, found.flat[0] if found.size else found, "a number")  # objects of nanoseconds are numbers
-    found = as_array(context, np.object_)
-    read: Array = np.empty(found.shape)
-    for place, value in np.ndenumerate(found):
-        read[place] = as_number(place[-1] if place else 0, value)
-    return read
+    array = as_array(context)
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64)
+    if array.dtype.kind in "mM":
+        raise unreadable(0, array.flat[0] if array.size else array, "a number")  # objects of nanoseconds are numbers
+    array = as_array(context, np.object_)
+    floats: Array = np.empty(array.shape)
+    for place, value in np.ndenumerate(array):
+        floats[place] = as_number(place[-1] if place else 0, value)
+    return floats

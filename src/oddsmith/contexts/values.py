@@ -92,12 +92,12 @@ def as_number(column: object, value: object) -> float:
     try:
         if isinstance(value, _NO_NUMBERS) or (isinstance(value, np.ndarray) and value.ndim):  # float() may take them
             raise TypeError("it is no number")
-        found = float(value)  # type: ignore[arg-type]  # whatever float() takes
+        converted = float(value)  # type: ignore[arg-type]  # whatever float() takes
     except OverflowError:
         return float("nan")
     except (TypeError, ValueError) as error:
         raise unreadable(column, value, "a number") from error
-    return found if abs(found) < HUGE else float("nan")
+    return converted if abs(converted) < HUGE else float("nan")
 
 
 def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
@@ -121,26 +121,26 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     return InvalidInput(f"context column {column!r} must be {wanted}; got {got}: {then}")
 
 
-def check_columns(known: tuple[str, ...], names: tuple[object, ...]) -> None:
-    """Refuses names that are probably misspelt: a known column is absent, and a name that is not known resembles it.
+def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
+    """Refuse names that are probably misspelt: a column is absent, and a name that is no column resembles it.
 
     >>> check_columns(("age", "city"), ("age", "citty"))
     Traceback (most recent call last):
     oddsmith.errors.InvalidInput: context has no column 'city', but 'citty'; did you mean city? Rename it, or give
     'city' as None, too, where it is not known
     """
-    refusal = _misspelt(known, names)
+    refusal = _misspelt(columns, names)
     if refusal is not None:
         raise InvalidInput(refusal)
 
 
 def shown(value: object) -> str:
-    """The beginning of what was given, on one line."""
+    """The beginning of a value's repr, on one line."""
     return f"a {type(value).__name__}" if hasattr(value, "columns") else " ".join(repr(value).split())[:60]
 
 
 def single(context: Any) -> Any:
-    """What is known to be one context: a list of bare numbers as an array, which nothing takes for a batch.
+    """One context: a list of bare numbers as an array, so that no function takes it for a batch.
 
     >>> single([1, None]), single(["a", 2])
     (array([ 1., nan]), ['a', 2])
@@ -151,7 +151,7 @@ def single(context: Any) -> Any:
 
 
 def check_json(context: Any, depth: int = 0) -> None:
-    """Refuses numbers beyond 1e100, and nesting beyond 32.
+    """Refuse numbers beyond 1e100, and nesting beyond 32.
 
     >>> check_json({"hour": 1e300})
     Traceback (most recent call last):
@@ -171,10 +171,10 @@ def check_json(context: Any, depth: int = 0) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _misspelt(known: tuple[str, ...], names: tuple[object, ...]) -> str | None:
-    absent = [name for name in known if name not in names]
+def _misspelt(columns: tuple[str, ...], names: tuple[object, ...]) -> str | None:
+    absent = [name for name in columns if name not in names]
     for name in names:
-        near = resembling(name, absent) if isinstance(name, str) and name not in known else None
+        near = resembling(name, absent) if isinstance(name, str) and name not in columns else None
         if near is not None:
             then = f"Rename it, or give {near!r} as None, too, where it is not known"
             return f"context has no column {near!r}, but {name!r}; did you mean {near}? {then}"

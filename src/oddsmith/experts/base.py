@@ -71,7 +71,7 @@ class Experts:
 
         @property
         def version(self) -> str | None:
-            """What tells two trainings of the same models apart, where the user gave it."""
+            """The user's name for this training of the models, if there is one."""
             return None
 
         @property
@@ -92,7 +92,7 @@ class Experts:
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""
-        predictions = _known(self.predict(state, context), len(self.names), eligible)
+        predictions = _as_known_type(self.predict(state, context), len(self.names), eligible)
         return predictions, greedy(predictions, eligible)
 
     def fused(
@@ -162,7 +162,7 @@ def numbered(n: int) -> tuple[str, ...]:
 
 
 def check_bank(what: str, experts: object) -> None:
-    """Refuses what is not a bank of experts."""
+    """Refuse what is not a bank of experts."""
     if not isinstance(experts, Experts):
         raise InvalidInput(f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}")
 
@@ -183,7 +183,7 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
 
 
 def raised(source: str, error: Exception) -> ExpertFailed:
-    """What other people's code raised, as one sentence.
+    """ExpertFailed for an exception that the user's code raised, in one sentence.
 
     >>> print(raised("expert 'net'", KeyError("hour")))
     expert 'net' raised KeyError: 'hour'
@@ -198,7 +198,7 @@ def as_floats(values: object, *, source: str) -> Array:
         floats = np.asarray(values)
         if floats.dtype.kind in "cmM":  # numpy would drop the imaginary part, and count days
             raise TypeError(f"{floats.dtype} is no real number")
-        return floats if floats.dtype in _KNOWN else floats.astype(np.float64)
+        return floats if floats.dtype in _FLOATS else floats.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         got = f"{type(values).__name__}: {error}"
         raise ExpertFailed(f"{source} must give numbers; got {got:.200}", kind="values") from error
@@ -222,7 +222,7 @@ def no_infinity(predictions: Array, *, source: str) -> Array:
 
 def checked_predictions(predictions: object, log_weights: Array, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
-    checked = _known(predictions, log_weights.shape[-1], eligible)
+    checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
     if checked.ndim > 2 or log_weights.ndim > 1:
         _check_axes(log_weights.shape[:-1], checked.shape[:-2], () if eligible is None else eligible.shape[:-1])
     return checked
@@ -235,9 +235,9 @@ def _check_axes(*axes: tuple[int, ...]) -> None:
         raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
 
 
-def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array:
+def _as_known_type(predictions: object, n_experts: int, eligible: Bools | None) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that fits."""
-    if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _KNOWN[0] or predictions.dtype in _KNOWN):
+    if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _FLOATS[0] or predictions.dtype in _FLOATS):
         predictions = as_predictions(predictions, n_experts=n_experts, source="experts")
     if predictions.shape[-2:-1] != (n_experts,) or predictions.shape[-1] == 0:
         wanted = f"predictions of shape (…, {n_experts}, K)"
@@ -249,4 +249,4 @@ def _known(predictions: object, n_experts: int, eligible: Bools | None) -> Array
     return predictions
 
 
-_KNOWN = (np.dtype(np.float64), np.dtype(np.float32))
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))

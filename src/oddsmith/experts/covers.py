@@ -121,15 +121,15 @@ def _cell_centres(dim: int, bound: float, radius: float) -> Array:
     costs = np.where(ticks == 0, 0, (2 * np.abs(ticks) - 1) ** 2)
     points, spent = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
     for _ in range(dim):
-        reached = spent[:, None] + costs[None, :]
-        row, column = np.nonzero(reached <= limit)
+        distances = spent[:, None] + costs[None, :]
+        row, column = np.nonzero(distances <= limit)
         points = np.concatenate([points[row], ticks[column][:, None]], axis=1)
-        spent = reached[row, column]
+        spent = distances[row, column]
     return points * np.float64(side)
 
 
 def _check_fits(count: Callable[[float], int], radius: float, dim: int, memory: int, *, what: str) -> None:
-    """Refuses a cover that needs more than `memory` bytes, and says which radius would fit."""
+    """Refuse a cover that needs more than `memory` bytes, and name a radius that fits."""
     number("memory", memory, low=0, high=np.inf)
     needed, most = count(radius), memory / (dim * _COORDINATE)
     if needed <= most:

@@ -60,12 +60,10 @@ class FunctionExperts(Experts):
         answer = [self._predictions(name, function, context) for name, function in self.functions.items()]
         return as_predictions(answer, n_experts=len(answer), source="FunctionExperts")
 
-    def _called(self, name: str, function: Callable[..., object], context: Context) -> object:
-        return [function(context, arm) for arm in self.arms] if self._arities[name] == 2 else function(context)
-
     def _predictions(self, name: str, function: Callable[..., object], context: Context) -> Array:
         try:
-            answer = self._called(name, function, context)
+            per_arm = self._arities[name] == 2
+            answer = [function(context, arm) for arm in self.arms] if per_arm else function(context)
         except OddsmithError:
             raise
         except Exception as error:

@@ -36,5 +36,5 @@ class GivenExperts(Experts):
             and context.shape[-2:-1] == (len(self.names),)
         ):
             return context
-        told = numbers(context, "give a row of numbers for each expert, one per arm")
-        return as_predictions(told, n_experts=len(self.names), source="the context of GivenExperts")
+        predictions = numbers(context, "give a row of numbers for each expert, one per arm")
+        return as_predictions(predictions, n_experts=len(self.names), source="the context of GivenExperts")

@@ -54,7 +54,7 @@ class Guarded(Wrapper):
     expert with four such calls under way is not asked until one of them ends. The library's own arithmetic and banks
     that learn are asked in the calling thread and not timed: a late reader would see a state that is being changed.
     KeyboardInterrupt in the main thread is not caught. `update` is not guarded. `arms` names the arms where the
-    experts do not; those who `retired` sleep and are not asked. A guard is no part of a policy's fingerprint.
+    experts do not; experts that `retired` sleep and are not asked. A guard is no part of a policy's fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(FunctionExperts({"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]))
@@ -99,7 +99,7 @@ class Guarded(Wrapper):
         return Record.failures(self.records())
 
     def reasons(self) -> dict[str, str]:
-        """What went wrong the last time, for each expert that ever failed."""
+        """The reason of the last failure, for each expert that ever failed."""
         return Record.reasons(self.records())
 
     @property
@@ -139,9 +139,9 @@ class Guarded(Wrapper):
         if plain is not None:
             return plain
         outcomes = self._ask_all(state, context, eligible)
-        asked = [outcome for _, outcome in outcomes if outcome is not _RETIRED]
-        refusals = [one.refusal for one in asked if isinstance(one, CallFailure) and one.refusal is not None]
-        if refusals and len(refusals) == len(asked):
+        results = [result for _, result in outcomes if result is not _RETIRED]
+        refusals = [one.refusal for one in results if isinstance(one, CallFailure) and one.refusal is not None]
+        if refusals and len(refusals) == len(results):
             raise refusals[0]
         return self._advice(outcomes, context, eligible)
 
@@ -160,7 +160,7 @@ class Guarded(Wrapper):
                 outcome = (np.full(shape, np.nan), np.zeros(shape))
             parts.append(outcome)
         predictions, ballots = zip(*parts, strict=True)
-        return self._valued(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
+        return self._usable(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
 
     def _keep_pace(self) -> None:
         """An expert that hangs does so under every roster: its calls are counted together."""
@@ -169,7 +169,7 @@ class Guarded(Wrapper):
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
 
     def _plain(self, state: State, context: Context, eligible: Bools | None) -> Advice | None:
-        """What one bank of the library's own says, if nothing is wrong with it: most services have no other."""
+        """The advice of a bank of the library's own, if it is usable: most services have no other."""
         if self._only is None:
             return None
         for step in self._leaves[0].path:
@@ -184,15 +184,15 @@ class Guarded(Wrapper):
         return (predictions, ballots) if self.within[0] <= low <= high <= self.within[1] else None
 
     def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, CallResult]]:
-        """What each leaf says, or how it failed; side by side and within `timeout_ms`, if there is one."""
+        """The result of each leaf; the calls run side by side and within `timeout_ms`, if there is one."""
         began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
         outcomes: dict[int, CallResult] = {}
         put = partial(ask, state=state, context=context, eligible=eligible)
-        asked = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
-        timed = {i: leaf for i, leaf in asked.items() if self.timeout_ms is not None and not leaf.inline}
-        everyone = next(self._calls) % _ROUND == 0
+        active = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
+        timed = {i: leaf for i, leaf in active.items() if self.timeout_ms is not None and not leaf.inline}
+        all_experts = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
-            if leaf.pace.late >= _PATIENCE and not everyone:
+            if leaf.pace.late >= _PATIENCE and not all_experts:
                 outcomes[i] = CallFailure("resting", f"was late {_PATIENCE} times in a row")
             elif leaf.pace.stuck >= _STUCK:
                 outcomes[i] = CallFailure("late", f"{_STUCK} earlier calls are still running")
@@ -203,7 +203,7 @@ class Guarded(Wrapper):
                 self._workers.run(partial(self._in_thread, i, calls[i], put, ended))
         for i, leaf in enumerate(self._leaves):
             if i not in timed:
-                outcomes[i] = put(leaf) if i in asked else _RETIRED
+                outcomes[i] = put(leaf) if i in active else _RETIRED
         while calls and self.timeout_ms is not None:
             try:
                 i, outcomes[i] = ended.get(timeout=max(0.0, began + self.timeout_ms / 1000 - time.monotonic()))
@@ -211,7 +211,7 @@ class Guarded(Wrapper):
                 break
             del calls[i]
         for i, call in calls.items():
-            outcomes[i] = self._given_up(self._leaves[i], call)
+            outcomes[i] = self._give_up(self._leaves[i], call)
         return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
 
     def _in_thread(self, i: int, call: _Call, put: Callable[[Leaf], CallResult], ended: _Ended) -> None:
@@ -226,24 +226,24 @@ class Guarded(Wrapper):
                 leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
         ended.put((i, outcome))  # not read any more if the call was given up
 
-    def _given_up(self, leaf: Leaf, call: _Call) -> CallFailure:
+    def _give_up(self, leaf: Leaf, call: _Call) -> CallFailure:
         with self._lock:
             call.given_up = True
             leaf.pace.stuck += not call.ended
             leaf.pace.late += 1
         return CallFailure("late", f"was not done after {self.timeout_ms:g} ms")
 
-    def _valued(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
+    def _usable(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
         """The advice, with experts asleep that gave what cannot be scored or drawn from."""
         low, high = self.within
-        wrong = ((predictions < low) | (predictions > high) | (ballots < 0)).any(axis=-1)
+        unusable = ((predictions < low) | (predictions > high) | (ballots < 0)).any(axis=-1)
         with np.errstate(invalid="ignore"):  # votes may be inf and -inf
             votes = ballots.sum(axis=-1)
-        wrong |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))  # votes may be float32
+        unusable |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))  # votes may be float32
         if eligible is not None:
-            wrong |= ((ballots != 0) & ~eligible[..., None, :]).any(axis=-1)
-        if wrong.any():
-            failed = wrong.any(axis=tuple(range(wrong.ndim - 1)))
+            unusable |= ((ballots != 0) & ~eligible[..., None, :]).any(axis=-1)
+        if unusable.any():
+            failed = unusable.any(axis=tuple(range(unusable.ndim - 1)))
             names = [name for name, one in zip(self.names, failed, strict=True) if one]
             reason = f"gave predictions outside [{low:g}, {high:g}], or votes that are no odds of eligible arms"
             self.record.add(names, CallFailure("values", reason))

@@ -1,4 +1,4 @@
-"""Isolated: experts in a process of their own, which may crash without taking anyone with them."""
+"""Isolated: experts in a process of their own, which may crash without ending this one."""
 
 import json
 import os
@@ -30,14 +30,14 @@ __all__ = ["Isolated"]
 _PROGRAM = "oddsmith.files.expert_process"
 _START = 120.0  # seconds in which a process must have loaded its models
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0  # seconds before a process that never answered is started again
-_Heard = tuple[dict[str, Any], list[Array]]
+_Reply = tuple[dict[str, Any], list[Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class Isolated(Experts):
     """The experts of one table of a policy file, of kind "python" or "onnx", in a child process.
 
-    A segmentation fault, `os._exit` or too much memory ends the child, not us: the call is ExpertFailed "died", and
+    A segmentation fault, `os._exit` or too much memory ends the child alone: the call is ExpertFailed "died", and
     the child is started again in the background, sooner or later as it fails less or more often; until then calls are
     "starting". A call that takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded` all
     of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
@@ -111,7 +111,7 @@ class _Child:
         self._process: _Process | None = _Process(order)
         self.about = self._process.about
 
-    def ask(self, page: dict[str, Json], timeout_ms: float) -> _Heard:
+    def ask(self, page: dict[str, Json], timeout_ms: float) -> _Reply:
         """The answer to one frame, or ExpertFailed."""
         deadline = time.monotonic() + timeout_ms / 1000
         if not self._lock.acquire(timeout=timeout_ms / 1000):
@@ -121,13 +121,13 @@ class _Child:
                 raise ExpertFailed("its process is closed", kind="died")
             if self._process is None:
                 raise ExpertFailed(f"its process is being started again{self._trouble}", kind="starting")
-            heard = self._heard(self._process, page, deadline)
+            reply = self._exchange(self._process, page, deadline)
             self._pause = _FIRST_PAUSE
-            return heard
+            return reply
         finally:
             self._lock.release()
 
-    def _heard(self, process: "_Process", page: dict[str, Json], deadline: float) -> _Heard:
+    def _exchange(self, process: "_Process", page: dict[str, Json], deadline: float) -> _Reply:
         try:
             return process.ask(page, deadline)
         except TimeoutError as error:
@@ -179,7 +179,7 @@ class _Process:
     def __init__(self, order: dict[str, Json]) -> None:
         self._link, theirs = socket.socketpair()
         with theirs:
-            self._popen = _started(theirs)
+            self._popen = _start_process(theirs)
         deadline = time.monotonic() + _START
         try:
             self.about, _ = self.ask(order, deadline)
@@ -193,7 +193,7 @@ class _Process:
             kind: type[OddsmithError] = getattr(errors, self.about["kind"], InvalidInput)
             raise kind(self.about["refused"])
 
-    def ask(self, page: dict[str, Json], deadline: float) -> _Heard:
+    def ask(self, page: dict[str, Json], deadline: float) -> _Reply:
         self._link.settimeout(max(1e-6, deadline - time.monotonic()))
         send(self._link, page)
         return receive(self._link, deadline)
@@ -216,13 +216,13 @@ class _Process:
         self._popen.wait()
 
 
-def _started(link: socket.socket) -> "subprocess.Popen[bytes]":
-    """The process, with one end of a socket as its standard input, and with the modules that we would find."""
+def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
+    """The process, with one end of a socket as its standard input, and with the modules that this process finds."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", _PROGRAM],
         stdin=link.fileno(),
         stdout=subprocess.DEVNULL,  # it prints to its standard error instead
         env=os.environ | {"PYTHONPATH": path},
-        process_group=0,  # Ctrl-C is for us, and we end it
+        process_group=0,  # Ctrl-C reaches this process, which ends the child
     )

@@ -87,7 +87,9 @@ class LinearExperts(Experts):
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""
         columns = self._columns
-        features = context if type(context) is np.ndarray and context.dtype == columns.dtype else self._asked(context)
+        features = (
+            context if type(context) is np.ndarray and context.dtype == columns.dtype else self._as_floats(context)
+        )
         if features.shape[-1:] != columns.shape[:1] or (features.ndim < 2 and self.weights.ndim == 2):
             allowed = f"(…, K, {len(columns)})" if self.weights.ndim == 2 else f"(…, {len(columns)})"
             raise InvalidInput(f"context must have shape {allowed}; got {features.shape}")
@@ -95,7 +97,7 @@ class LinearExperts(Experts):
             raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got {features.shape}")
         return features
 
-    def _asked(self, context: Context) -> Array:
+    def _as_floats(self, context: Context) -> Array:
         floats = numbers(context, "ask the experts through Encoded(experts, schema), which reads names")
         return floats.astype(self.weights.dtype, copy=False)
 

@@ -104,11 +104,11 @@ class ModelExperts(Experts):
     def _raw(self, context: Context) -> Array:
         """Unclipped predictions (…, N, K), arms outermost in memory."""
         rows, lead = self._rows(context)
-        mean = np.stack([self._heard(name, model, rows) for name, model in self.models.items()], axis=-1)
+        mean = np.stack([self._ask_or_fail(name, model, rows) for name, model in self.models.items()], axis=-1)
         return np.swapaxes(mean.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
-        """What the models are asked (rows), and the batch axes."""
+        """The rows for the models, and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
             return (_frame(context), (length(context),)) if is_batch(context) else (_frame([context]), ())
         by_arms = isinstance(self.arm_features, np.ndarray)
@@ -129,8 +129,8 @@ class ModelExperts(Experts):
         joined = np.concatenate([spread, arms], axis=-1)
         return joined.reshape(-1, joined.shape[-1]), lead
 
-    def _heard(self, name: str, model: Any, rows: Any) -> Array:
-        """What `_ask` gives; an exception of the model becomes one sentence that says whose it is."""
+    def _ask_or_fail(self, name: str, model: Any, rows: Any) -> Array:
+        """The answers of `_ask`; an exception of the model becomes one sentence that names the model."""
         try:
             return self._ask(name, model, rows)
         except OddsmithError:
@@ -206,12 +206,12 @@ def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str])
 
     An arm that the classifier never saw has probability 0.
     """
-    known = np.asarray(classes).tolist()
-    texts = [str(one) for one in known]
+    labels = np.asarray(classes).tolist()
+    texts = [str(label) for label in labels]
     if set(texts) <= set(arms):
         places = [arms.index(text) for text in texts]
-    elif known == list(range(len(arms))):
-        places = known
+    elif labels == list(range(len(arms))):
+        places = labels
     else:
         allowed = f"classes among the arms {list(arms)}, or 0 … {len(arms) - 1}"
         raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}")
@@ -238,14 +238,14 @@ def _frame(contexts: Context) -> Any:
         raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
     if is_table(contexts):
         return _with_nan(contexts if hasattr(contexts, "iloc") else _converted(contexts.to_pandas))
-    given = rows(contexts)
-    if wrong := [row for row in given if not isinstance(row, Mapping)]:
+    each = rows(contexts)
+    if wrong := [row for row in each if not isinstance(row, Mapping)]:
         raise InvalidInput(f"contexts must be in one form; got a dict and {shown(wrong[0])}: bring dicts or arrays")
-    records = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in given]
+    records = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in each]
     frame = _converted(lambda: pd.DataFrame(records))
     empty = [name for name in frame.columns if frame[name].isna().all()]
     frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
-    if all(isinstance(row, NamedRow) for row in given):
+    if all(isinstance(row, NamedRow) for row in each):
         return frame
     frame = frame[sorted(frame.columns, key=str)]
     frame.attrs[_UNORDERED] = True
@@ -279,20 +279,20 @@ def _ordered(frame: Any, model: object) -> Any:
     """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
     if not is_table(frame):
         return frame
-    known, given = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
-    if not known and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
+    fitted, columns = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
+    if not fitted and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
         raise InvalidInput(
             f"context must be numbers in an array, as those the model was fitted on; got a dict, whose order means "
             f"nothing: fit it on a data frame, or {_NAMES}"
         )
-    if not known or known == given:
+    if not fitted or fitted == columns:
         return frame
-    if not set(known) <= set(given):
-        check_columns(known, given)
+    if not set(fitted) <= set(columns):
+        check_columns(fitted, columns)
         if not hasattr(frame, "reindex"):
             frame = _frame(rows(frame))
-        return frame.reindex(columns=list(known))
-    return frame[list(known)]
+        return frame.reindex(columns=list(fitted))
+    return frame[list(fitted)]
 
 
 _UNORDERED = "oddsmith: columns of dicts"

@@ -84,8 +84,8 @@ class _OnnxModel:
         dtype = _FLOATS.get(self._input.type)
         if dtype is None:
             raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
-        fed = {self._input.name: numbers(rows).astype(dtype)}
-        return np.asarray(self._session.run([self._output.name], fed)[0], dtype=np.float64)
+        inputs = {self._input.name: numbers(rows).astype(dtype)}
+        return np.asarray(self._session.run([self._output.name], inputs)[0], dtype=np.float64)
 
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}

@@ -1,4 +1,4 @@
-"""What comes of asking experts: advice, or how it failed; whatever the code of others does."""
+"""Results of calls to experts: advice, or a failure, whatever the user's code does."""
 
 import threading
 from collections import Counter
@@ -42,7 +42,7 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Whether to ask it in the calling thread: no code of others, or a state that must not be read later."""
+        """Whether to ask it in the calling thread: no code of the user's, or a state that must not be read later."""
         return self.bank.own or self.bank.learns
 
 
@@ -60,14 +60,14 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
 
 
 def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> CallResult:
-    """What a leaf says as two arrays of numbers, or how it failed."""
+    """The advice of a leaf as two arrays of numbers, or its failure."""
     for step in leaf.path:
         state = state[step]
     try:
         predictions, ballots = leaf.bank.advise(state, context, eligible)
         n = len(leaf.bank.names)
-        said = as_predictions(predictions, n_experts=n, source="experts")
-        return said, as_predictions(ballots, n_experts=n, source="experts' ballots")
+        numbers = as_predictions(predictions, n_experts=n, source="experts")
+        return numbers, as_predictions(ballots, n_experts=n, source="experts' ballots")
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # a request to stop the program
@@ -84,15 +84,15 @@ def common_shape(
 
     An answer of the library's own counts for more than all others.
     """
-    said: Counter[tuple[tuple[int, ...], int]] = Counter()
+    counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for leaf, outcome in outcomes:
         if not isinstance(outcome, CallFailure):
-            shape = outcome[0].shape
-            said[shape[:-2], shape[-1]] += len(outcomes) if leaf.bank.own else 1
+            *lead, _, last = outcome[0].shape
+            counts[tuple(lead), last] += len(outcomes) if leaf.bank.own else 1
     leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
-    fitting = [one for one in said if n_arms in (None, one[1]) and (not leads or one[0] in leads)]
+    fitting = [shape for shape in counts if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)]
     if fitting:
-        return max(fitting, key=lambda one: (said[one], -leads.index(one[0]) if leads else 0))
+        return max(fitting, key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0))
     if n_arms is None:
         raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
     return (), n_arms
@@ -116,5 +116,5 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
 def _line(error: BaseException) -> str:
     try:
         return f"{error}"[:200]
-    except BaseException:  # an exception's own words are code of others, too
+    except BaseException:  # the text of an exception comes from the user's code, too
         return "it cannot be printed"

@@ -14,7 +14,7 @@ from oddsmith.experts.base import raised
 __all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
 TrainingRows: TypeAlias = tuple[Array, Array]
-"""What a model is fitted to: rows (n, m) and rewards (n)."""
+"""The rows (n, m) and rewards (n) that a model is fitted to."""
 _KEPT = 4  # fits of a model that are kept: the current ones of as many agents that share a policy
 
 
@@ -27,7 +27,7 @@ class FittedModel(NamedTuple):
     failure: str = ""
 
     def predict(self, x: Array) -> Array:
-        """What the model predicts for the rows of x, one finite number each."""
+        """The model's predictions for the rows of x, one finite number each."""
         if self.failure:
             raise ExpertFailed(self.failure)
         try:
@@ -97,7 +97,7 @@ def _copied(model: Any) -> Any:
 
 
 def settings(value: Any) -> str:
-    """Parameters as text, the same in every process; what is neither number, text nor model is known by its name.
+    """Parameters as text, the same in every process; what is neither number, text nor model is written as its name.
 
     >>> settings({"depth": 3, "loss": np.log, "seeds": (1, None)})
     '(depth=3, loss=log, seeds=[1, None])'
@@ -109,8 +109,8 @@ def settings(value: Any) -> str:
     if isinstance(value, list | tuple | np.ndarray):
         return "[" + ", ".join(settings(inner) for inner in value) + "]"
     plain = value.item() if isinstance(value, np.generic) else value
-    known = plain is None or isinstance(plain, bool | int | float | str)
-    return repr(plain) if known else str(getattr(value, "__qualname__", type(value).__qualname__))
+    printable = plain is None or isinstance(plain, bool | int | float | str)
+    return repr(plain) if printable else str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _stand_ins(model: Any, x: Array) -> Array:

@@ -119,7 +119,7 @@ class RefittedExperts(Experts):
         return parts
 
     def init(self, shape: tuple[int, ...] = ()) -> RefittedState:
-        """Nothing is known, not even how many numbers a context has."""
+        """No rows; the first context decides how many numbers there are."""
         if shape:
             raise InvalidInput(f"RefittedExperts must have a state without batch axes, shape (); got {shape}")
         none = np.zeros(0)
@@ -137,21 +137,21 @@ class RefittedExperts(Experts):
         else:
             flat = x.reshape(-1, x.shape[-1])
             arms = np.tile(np.arange(len(self.arms)), len(flat))
-            asked = self._with_arms(np.repeat(flat, len(self.arms), axis=0), arms)
+            inputs = self._with_arms(np.repeat(flat, len(self.arms), axis=0), arms)
             fits = (refits.at(state.digest.tobytes(), lambda: self._table(state)) for refits in self._refits)
-            raw = np.stack([fit.predict(asked).reshape(shape) for fit in fits], axis=-2)
+            raw = np.stack([fit.predict(inputs).reshape(shape) for fit in fits], axis=-2)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
 
     def update(self, state: RefittedState, decision: Decision, reward: Real) -> RefittedState:
         """The ring gains the drawn context, in place; then, if it is due, all models are fitted anew."""
-        x, arm, found = self._encoded(state, decision.context), decision.number, number("reward", reward, low=0, high=1)
+        x, arm, value = self._encoded(state, decision.context), decision.number, number("reward", reward, low=0, high=1)
         if x.ndim != 1 or not isinstance(arm, int | np.integer) or not 0 <= arm < len(self.arms):
             raise InvalidInput(f"decision must be one of {len(self.arms)} arms in one context; got arm {arm!r:.60}")
         if not state.learnt:
             rings = np.zeros((self.first, len(x))), np.zeros(self.first, np.int64), np.zeros(self.first)
             state = RefittedState(0, 0, state.digest, *rings, int(has_names(decision.context)))
         slot = state.learnt % len(state.rows)
-        state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, found
+        state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, value
         state = state._replace(learnt=state.learnt + 1)
         return self._refitted(state) if state.learnt >= self._due(state.fitted) else state
 
@@ -174,7 +174,7 @@ class RefittedExperts(Experts):
         )
 
     def _table(self, state: RefittedState) -> TrainingRows:
-        """What models were fitted to at the last refit: rows with their arms, and rewards, oldest first."""
+        """The training rows of the last refit, with their arms, and rewards, oldest first."""
         at = latest(state.fitted, min(state.fitted, self.window), len(state.rows))
         return self._with_arms(state.rows[at], state.arms[at]), state.rewards[at]
 

@@ -27,9 +27,9 @@ class Stacked(Experts):
         for bank in self.banks:
             check_bank("every part of a stack", bank)
         check_names("names over all banks", self.names)
-        known = {tuple(bank.arms) for bank in self.banks if bank.arms is not None}
-        if len(known) > 1:
-            raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in known)}")
+        rosters = {tuple(bank.arms) for bank in self.banks if bank.arms is not None}
+        if len(rosters) > 1:
+            raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in rosters)}")
 
     @property
     def names(self) -> Sequence[str]:

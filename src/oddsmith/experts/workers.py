@@ -1,4 +1,4 @@
-"""Workers: threads that are kept between calls, for code that may take longer than anyone waits."""
+"""Workers: threads that stay between calls, for code that may take longer than the caller waits."""
 
 import threading
 from collections.abc import Callable

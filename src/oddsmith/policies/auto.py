@@ -1,4 +1,4 @@
-"""auto: a policy for people who bring no models; learners with different beliefs, weighed by GTS."""
+"""auto: a policy that needs no models; learners with different beliefs, weighed by GTS."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -71,7 +71,7 @@ def auto(
 def with_arms(
     policy: GeneralizedThompsonSampling, state: ExpertState, arms: Sequence[str]
 ) -> tuple[GeneralizedThompsonSampling, ExpertState]:
-    """The policy of `auto` and its state with further arms: what was learnt stays, of the new ones nothing is known.
+    """The policy of `auto` and its state with further arms: it keeps what it learnt, new arms start from the prior.
 
     >>> policy, state = with_arms(auto(["a", "b"]), auto(["a", "b"]).init(), ["a", "b", "c"])
     >>> policy.odds(state, [1.0, 2.0]).propensities.round(3)
@@ -80,5 +80,5 @@ def with_arms(
     bank = policy.experts
     if not isinstance(bank, LearningExperts):
         raise InvalidInput(f"policy must have LearningExperts to gain arms; got {type(bank).__name__}")
-    wider, known = bank.with_arms(state.experts, arms)
-    return replace(policy, experts=wider), state._replace(experts=known)
+    wider, own = bank.with_arms(state.experts, arms)
+    return replace(policy, experts=wider), state._replace(experts=own)

@@ -30,7 +30,7 @@ class Policy:
 
         @property
         def bank(self) -> Experts | None:
-            """The experts that it asks; None where it has none."""
+            """The experts whose advice it uses; None where it has none."""
             return None
 
         @property
@@ -108,9 +108,9 @@ class Policy:
         return state
 
     def complete(self, odds: Odds) -> Odds:
-        """`odds` with what the policy computes from propensities (EXP4.P's bonus) made of the ones they have now.
+        """`odds` with everything that the policy computes from propensities (EXP4.P's bonus) computed again.
 
-        Code that replaces propensities (bounds, an incumbent) calls this: the policy learns from those drawn from.
+        Code that replaces propensities (bounds, an incumbent) calls this: the policy learns from the odds of the draw.
         """
         return odds
 
@@ -124,11 +124,11 @@ class Policy:
 
     def posterior(self, state: State) -> Array:
         """The probability (…, N) that each expert is the one to follow."""
-        self._lacks("posterior", "explain(context) says what it knows of each arm")
+        self._lacks("posterior", "explain(context) shows its belief about each arm")
 
     def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
-        """What a state without batch axes knows, by name: of experts their weights; `arms` names the arms."""
-        self._lacks("posterior", "explain(context) says what it knows of each arm")
+        """The belief of a state without batch axes, by name: for experts their weights; `arms` names the arms."""
+        self._lacks("posterior", "explain(context) shows its belief about each arm")
 
     def explain(
         self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
@@ -219,7 +219,7 @@ class PolicyWrapper(Policy):
 
 
 def check_policy(policy: object) -> None:
-    """Refuses what is no policy, and one that lacks a verb."""
+    """Refuse what is no policy, and a policy that lacks a verb."""
     kind = type(policy)
     if (
         not issubclass(kind, Policy)
@@ -253,5 +253,5 @@ def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision],
         decisions = Decision.stacked(decisions)
     if decisions.propensities.ndim < 2:
         raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
-    known = decisions.numbered()
-    return policy.fold(state, known, np.asarray(check_rewards(known, rewards)))
+    numbered = decisions.numbered()
+    return policy.fold(state, numbered, np.asarray(check_rewards(numbered, rewards)))

@@ -84,13 +84,13 @@ class EpochGreedy(OverExperts):
         check_advice(ballots.shape, state.values)
         if decision.bonus is None:
             raise InvalidInput("decision must carry the bonus that says whether it explored; got none")
-        earned = ballots * column(reward) / column(decision.propensity)
-        asleep = np.isnan(earned)
-        if asleep.any():  # a sleeper is credited the mean of those who voted
-            heard = (~asleep).sum(axis=-1, keepdims=True)
-            mean = np.where(asleep, 0.0, earned).sum(axis=-1, keepdims=True) / np.maximum(heard, 1)
-            earned = np.where(asleep, mean, earned)
-        values = state.values + np.where(decision.bonus > 0, earned, 0.0)
+        estimates = ballots * column(reward) / column(decision.propensity)
+        asleep = np.isnan(estimates)
+        if asleep.any():  # a sleeper is credited the mean of the experts that voted
+            n_awake = (~asleep).sum(axis=-1, keepdims=True)
+            mean = np.where(asleep, 0.0, estimates).sum(axis=-1, keepdims=True) / np.maximum(n_awake, 1)
+            estimates = np.where(asleep, mean, estimates)
+        values = state.values + np.where(decision.bonus > 0, estimates, 0.0)
         return EpochState(values, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
 
     def posterior(self, state: EpochState) -> Array:

@@ -62,9 +62,9 @@ class EXP4P(OverBallots):
         n_arms: int | Ints = decision.propensities.shape[-1]
         if decision.eligible is not None:
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
-        earned = ballots * column(reward) / column(decision.propensity)
+        estimates = ballots * column(reward) / column(decision.propensity)
         width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
-        return self.reweighed(state, self.smallest(n_arms) / 2 * (earned + width * decision.bonus), decision, reward)
+        return self.reweighed(state, self.smallest(n_arms) / 2 * (estimates + width * decision.bonus), decision, reward)
 
     def bound(self, n_arms: int) -> float:
         """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.

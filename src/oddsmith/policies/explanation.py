@@ -1,4 +1,4 @@
-"""Explanations of one decision's odds: by experts and their votes, or by what is believed of every arm."""
+"""Explanations of one decision's odds: by experts and their votes, or by the belief about every arm."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -49,7 +49,7 @@ class Explanation(NamedTuple):
 class ArmExplanation(NamedTuple):
     """What a policy without experts believes of every arm (…, K), and the odds it makes of that; print it for a table.
 
-    `mean` and `sd` are of the reward, or of what `scale` says; NaN where nothing is known. Log-odds and probit scores
+    `mean` and `sd` are of the reward, or of what `scale` says; NaN without rewards. Log-odds and probit scores
     are any number, and so are linear scores: a straight line through rewards leaves [0, 1]. `upper` is the bound that
     optimistic policies follow. Policies have no sd, or no bound, where it is None.
     """
@@ -66,9 +66,9 @@ class ArmExplanation(NamedTuple):
         if self.propensities.ndim != 1:
             return f"ArmExplanation of shape {self.propensities.shape[:-1]} over {len(self.arms)} arms"
         columns = {f"mean {self.scale}": self.mean, "sd": self.sd, "upper bound": self.upper, "odds": self.propensities}
-        known = {name: values for name, values in columns.items() if values is not None}
-        rows = [["arm", *known]]
-        rows += [[arm, *(f"{values[i]:.4f}" for values in known.values())] for i, arm in enumerate(self.arms)]
+        shown = {name: values for name, values in columns.items() if values is not None}
+        rows = [["arm", *shown]]
+        rows += [[arm, *(f"{values[i]:.4f}" for values in shown.values())] for i, arm in enumerate(self.arms)]
         return _table(rows)
 
 

@@ -37,7 +37,7 @@ def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
 
 
 def judge(policy: Policy) -> Policy | None:
-    """The policy over experts that have answered already; None for policies that do not weigh votes.
+    """The policy over recorded advice; None for policies that do not weigh votes.
 
     >>> from oddsmith.experts.answered import RecordedAdvice
     >>> from oddsmith.experts.given import GivenExperts
@@ -49,11 +49,11 @@ def judge(policy: Policy) -> Policy | None:
     inner = gts_inside(policy)
     if inner is None:
         return None
-    return _around(policy, replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)))
+    return _with_inner(policy, replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)))
 
 
 def judge_to_json(policy: Policy) -> dict[str, Any] | None:
-    """The judge as JSON; None where there is none, or it has a loss or schedule of one's own."""
+    """The judge as JSON; None where there is none, or its loss or schedule is the user's own."""
     inner = gts_inside(policy)
     if inner is None:
         return None
@@ -94,24 +94,24 @@ def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Exp
     `bank` holds this one expert; None for a judge. The others keep their proportions. An expert that is there and
     has not retired stays as it is, also with no weight left: what becomes of the policy does not depend on the state.
     """
-    inner = _known(policy)
+    inner = _required_gts(policy)
     names = list(inner.experts.names)
     if name in names:
         place = names.index(name)
         if inner.prior[place] > 0:
             return policy, state
         prior, log_weights = inner.prior.copy(), state.log_weights.copy()
-        experts, own = _resting(inner.experts, name, False), state.experts
+        experts, own = _with_sleeper(inner.experts, name, False), state.experts
     else:
         place = len(names)
         prior, log_weights = np.append(inner.prior, 0.0), np.append(state.log_weights, -np.inf)
-        experts, own = _joined(inner.experts, state.experts, name, bank)
+        experts, own = _with_expert(inner.experts, state.experts, name, bank)
     log_total = np.log(np.exp(log_weights).sum())  # relative to the leader: at least 0
     log_weights[place] = np.log(share) - np.log1p(-share) + log_total
     prior *= 1 - share
     prior[place] = share
     changed = replace(inner, experts=experts, prior=prior / prior.sum())
-    return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, own)
+    return _with_inner(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, own)
 
 
 def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
@@ -119,7 +119,7 @@ def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
 
     Nothing changes where the expert is unknown, or no other has a prior. Others that have no weight left begin anew.
     """
-    inner = _known(policy)
+    inner = _required_gts(policy)
     names = list(inner.experts.names)
     if name not in names:
         return policy, state
@@ -129,8 +129,8 @@ def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
         return policy, state
     if log_weights.max() == -np.inf:
         log_weights = np.log(prior, out=np.full(len(prior), -np.inf), where=prior > 0)
-    changed = replace(inner, prior=prior / prior.sum(), experts=_resting(inner.experts, name, True))
-    return _around(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
+    changed = replace(inner, prior=prior / prior.sum(), experts=_with_sleeper(inner.experts, name, True))
+    return _with_inner(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
 
 
 def active(policy: Policy) -> list[str]:
@@ -141,7 +141,7 @@ def active(policy: Policy) -> list[str]:
     >>> active(retired(gts, gts.init(), "cold")[0])
     ['warm']
     """
-    inner = _known(policy)
+    inner = _required_gts(policy)
     return [name for name, share in zip(inner.experts.names, inner.prior, strict=True) if share > 0]
 
 
@@ -164,28 +164,28 @@ def pad_to_roster(decision: Decision, log_weights: Array) -> Decision:
     return decision._replace(advice=padded, log_weights=drawn_with, bonus=bonus)
 
 
-def _known(policy: Policy) -> GeneralizedThompsonSampling:
+def _required_gts(policy: Policy) -> GeneralizedThompsonSampling:
     inner = gts_inside(policy)
     if inner is None:
         raise InvalidInput(f"experts may come and go in a policy of weighted votes only; got {type(policy).__name__}")
     return inner
 
 
-def _around(policy: Policy, inner: GeneralizedThompsonSampling) -> Policy:
+def _with_inner(policy: Policy, inner: GeneralizedThompsonSampling) -> Policy:
     return replace(policy, policy=inner) if isinstance(policy, Bounded) else inner
 
 
-def _resting(experts: Experts, name: str, rests: bool) -> Experts:
-    """The bank that asks an expert no more, or again."""
+def _with_sleeper(experts: Experts, name: str, rests: bool) -> Experts:
+    """The bank with an expert that sleeps from now on, or is asked again."""
     if not isinstance(experts, Guarded):
         return experts
     return experts.with_roster(experts.experts, experts.retired | {name} if rests else experts.retired - {name})
 
 
-def _joined(experts: Experts, state: State, name: str, bank: Experts | None) -> tuple[Experts, State]:
+def _with_expert(experts: Experts, state: State, name: str, bank: Experts | None) -> tuple[Experts, State]:
     """The bank with one more expert at its end, and its state."""
     if isinstance(experts, Guarded):
-        inner, own = _joined(experts.experts, state, name, bank)
+        inner, own = _with_expert(experts.experts, state, name, bank)
         return experts.with_roster(inner, experts.retired), own
     if isinstance(experts, Answered):
         return replace(experts, names=(*experts.names, name)), state

@@ -37,10 +37,10 @@ class KLUCB(OverArms):
 
     def bounds(self, state: CountState) -> Array:
         """The upper confidence bounds (…, K); 2 for an arm without rewards, which is above all others."""
-        known = np.maximum(state.pulls, 1.0)
+        counts = np.maximum(state.pulls, 1.0)
         log_n = np.log(np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0))
         allowed = log_n + self.c * np.log(np.maximum(log_n, 1.0))
-        return np.where(state.pulls > 0, kl_upper(state.sums / known, allowed / known), 2.0)
+        return np.where(state.pulls > 0, kl_upper(state.sums / counts, allowed / counts), 2.0)
 
 
 def kl_upper(mean: Array, allowed: Array) -> Array:

@@ -119,11 +119,11 @@ class ParticleThompsonSampling(Policy):
         memory[..., state.filled, :], remembered[..., state.filled] = phi, rewards
         learnt = state._replace(phi=memory, rewards=remembered, filled=state.filled + 1, learnt=state.learnt + 1)
         full = learnt.filled == self.memory
-        worn = (_effective(log_weights) < _FEW * self.n_particles) | full
-        if not worn.any():
+        degenerate = (_effective(log_weights) < _FEW * self.n_particles) | full
+        if not degenerate.any():
             return learnt._replace(log_weights=log_weights)
-        renewed = self._renewed(learnt, losses, log_weights, worn)
-        return self._forgotten(renewed) if full else renewed
+        fresh = self._resample(learnt, losses, log_weights, degenerate)
+        return self._forget(fresh) if full else fresh
 
     def explain(
         self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None
@@ -177,27 +177,25 @@ class ParticleThompsonSampling(Policy):
 
     def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
         """η times the loss (…, M) of each particle; 0 where a feature is not known."""
-        heard = _heard(phi)
-        losses = self.family.loss(particles, np.where(heard[..., None], phi, 0.0), reward)
+        complete = _is_complete(phi)
+        losses = self.family.loss(particles, np.where(complete[..., None], phi, 0.0), reward)
         if np.isnan(losses).any():
             raise OutOfDomain(f"loss of a family must be a number for every particle; got NaN of {self.family!r:.60}")
-        return np.where(heard[..., None], self.eta * losses, 0.0)
+        return np.where(complete[..., None], self.eta * losses, 0.0)
 
-    def _renewed(self, state: ParticleState, losses: Array, log_weights: Array, worn: Bools) -> ParticleState:
-        """The state with the worn rows' particles drawn anew and moved; `losses` are those of the newest event."""
+    def _resample(self, state: ParticleState, losses: Array, log_weights: Array, degenerate: Bools) -> ParticleState:
+        """The state with particles resampled and moved in degenerate rows; `losses` are those of the newest event."""
         rng = np.random.default_rng([self.seed, state.learnt])
-        particles, after = state.particles.copy(), np.where(worn[..., None], 0.0, log_weights)
-        for row in zip(*np.nonzero(np.atleast_1d(worn)), strict=True) if worn.ndim else [()]:
+        particles, after = state.particles.copy(), np.where(degenerate[..., None], 0.0, log_weights)
+        for row in zip(*np.nonzero(np.atleast_1d(degenerate)), strict=True) if degenerate.ndim else [()]:
             phi, rewards = state.phi[row][: state.filled], state.rewards[row][: state.filled]
-            heard = _heard(phi)
-            known, weight = np.where(heard[:, None], phi, 0.0), np.where(heard, self.eta, 0.0)
-            target = Target(self.family, state.mean[row], state.precision[row], known, rewards, weight)
-            particles[row] = self._moved(target, state.particles[row], state.log_weights[row], losses[row], rng)
+            complete = _is_complete(phi)
+            features, weight = np.where(complete[:, None], phi, 0.0), np.where(complete, self.eta, 0.0)
+            target = Target(self.family, state.mean[row], state.precision[row], features, rewards, weight)
+            particles[row] = self._move(target, state.particles[row], state.log_weights[row], losses[row], rng)
         return state._replace(particles=particles, log_weights=after)
 
-    def _moved(
-        self, target: Target, theta: Array, log_weights: Array, losses: Array, rng: np.random.Generator
-    ) -> Array:
+    def _move(self, target: Target, theta: Array, log_weights: Array, losses: Array, rng: np.random.Generator) -> Array:
         """Equally weighted particles (M, d) of the target, from those before its newest event.
 
         A reward that only few particles foresaw is learnt in strides, each a part of its loss, with moves in between.
@@ -209,15 +207,15 @@ class ParticleThompsonSampling(Policy):
             share = weights.posterior(log_weights - part * losses)
             room = _ROOM[0] * theta.var(axis=0) + _ROOM[1] / np.diag(target.precision)
             covariance = _covariance(theta, share) + np.diag(room)
-            sofar = target._replace(weight=np.append(target.weight[:-1], done * target.weight[-1]))
+            partial = target._replace(weight=np.append(target.weight[:-1], done * target.weight[-1]))
             theta = theta[resampled(share, rng.random())]
-            theta = sweep(sofar, theta, covariance, moves=self.moves_per_resampling, rng=rng)
+            theta = sweep(partial, theta, covariance, moves=self.moves_per_resampling, rng=rng)
             if done == 1.0:
                 break
             log_weights, losses = np.zeros(len(theta)), self._losses(theta, *newest)
         return theta
 
-    def _forgotten(self, state: ParticleState) -> ParticleState:
+    def _forget(self, state: ParticleState) -> ParticleState:
         """The state with a Gaussian in place of its memory: the particles' mean, and their covariance's inverse.
 
         The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on average, which would add up.
@@ -247,7 +245,7 @@ def resampled(share: Array, uniform: float) -> Ints:
     return chosen
 
 
-def _heard(phi: Array) -> Bools:
+def _is_complete(phi: Array) -> Bools:
     """Whether all features of an event are known (…)."""
     return np.asarray(~np.isnan(phi).any(axis=-1))
 

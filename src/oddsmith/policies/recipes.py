@@ -26,7 +26,7 @@ __all__ = [
     "uniform",
 ]
 
-_DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides who leads
+_DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides which expert leads
 
 
 def thompson_sampling(experts: Experts, prior: Prior = None) -> GeneralizedThompsonSampling:

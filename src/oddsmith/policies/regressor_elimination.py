@@ -20,7 +20,7 @@ __all__ = ["EliminationState", "RegressorElimination", "balanced"]
 
 
 class EliminationState(NamedTuple):
-    """Total losses (…, N), who is still in (…, N), the balanced distribution over them (…, N), and rewards learnt."""
+    """Total losses (…, N), which experts are left (…, N), their balanced distribution (…, N), and rewards learnt."""
 
     losses: Array
     alive: Bools
@@ -36,7 +36,7 @@ class RegressorElimination(OverExperts):
     is at most the mean number of arms that the survivors propose. Experts leave when their total loss exceeds the
     least by ln(N/δ) (threshold="sharp": with probability 1-δ the truth stays for ever; square loss, or log loss), or
     by the paper's 18 ln(1/δ_t) in mean square loss ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))).
-    Experts are fixed. Order matters: who has left does not come back. A sleeper is charged the mix of those awake.
+    Experts are fixed. Order matters: an expert that left does not come back. A sleeper is charged the mix of the awake.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
@@ -108,11 +108,11 @@ class RegressorElimination(OverExperts):
             proposed = odds > 0
             odds = (1 - mu) * odds + mu * proposed / proposed.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            heard = np.log(state.balance) if np.isnan(predictions).any() else None
-        return Odds(odds, predictions, None, heard)
+            log_weights = np.log(state.balance) if np.isnan(predictions).any() else None
+        return Odds(odds, predictions, None, log_weights)
 
     def update(self, state: EliminationState, decision: Decision, reward: Real) -> EliminationState:
-        """Losses are added up; experts beyond the threshold leave, and the balance is solved anew for the rest."""
+        """Add up the losses; experts beyond the threshold leave, and the balance is solved anew for the rest."""
         advice = drawn_advice(decision, len(self.experts.names))
         check_advice(advice.shape, state.losses)
         charged = scored(self.loss, advice, reward)
@@ -144,10 +144,10 @@ class RegressorElimination(OverExperts):
         """
         with np.errstate(divide="ignore"):
             drawn_with = np.log(state.balance) if decision.log_weights is None else decision.log_weights
-        heard, asleep = np.where(state.alive, drawn_with, -np.inf), np.isnan(losses)
+        log_weights, asleep = np.where(state.alive, drawn_with, -np.inf), np.isnan(losses)
         rows = asleep.any(axis=-1)
         charged = losses.copy()
-        charged[rows] = -weights.charge(-losses[rows], heard[rows], asleep[rows])
+        charged[rows] = -weights.charge(-losses[rows], log_weights[rows], asleep[rows])
         return charged
 
     def _rebalanced(self, state: EliminationState, alive: Bools) -> Array:
@@ -170,7 +170,7 @@ def balanced(
 ) -> Array:
     """P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x |arms proposed| for all alive i.
 
-    The maximum of the concave E_x Σ_a ln Pr(a|x) satisfies it; it is found by P_i ← P_i E_x[Σ_a ballot_i/Pr] / E_x|A|,
+    The maximum of the concave E_x Σ_a ln Pr(a|x) satisfies it; each step is P_i ← P_i E_x[Σ_a ballot_i/Pr] / E_x|A|,
     which never decreases that sum.
 
     >>> balanced(np.eye(2)[[[0, 0, 1], [0, 1, 1]]], np.array([0.5, 0.5]), slack=1e-7).round(2)
@@ -178,14 +178,14 @@ def balanced(
     """
     keep = np.ones(proposals.shape[1], np.bool_) if alive is None else alive
     ballots = proposals[:, keep]
-    wanted = (ballots > 0).any(axis=1)
-    size = float(context_odds @ wanted.sum(axis=-1))
+    proposed = (ballots > 0).any(axis=1)
+    size = float(context_odds @ proposed.sum(axis=-1))
     mass = np.full(ballots.shape[1], 1 / ballots.shape[1])
     if start is not None and start[keep].sum() > 0:  # a step from where it was; none starts at 0, to stay there
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
     for _ in range(100_000):
         odds = np.einsum("n,xnk->xk", mass, ballots)
-        inverse = np.where(wanted, 1 / np.where(odds > 0, odds, 1.0), 0.0) * context_odds[:, None]
+        inverse = np.where(proposed, 1 / np.where(odds > 0, odds, 1.0), 0.0) * context_odds[:, None]
         ratio = np.einsum("xnk,xk->n", ballots, inverse) / size
         if ratio.max() <= 1 + slack:
             break

@@ -47,6 +47,6 @@ class UCB1(OverArms):
         if pulls.min() > 0:
             log_n = np.log(np.add.reduce(pulls, axis=-1, keepdims=True))
             return sums / pulls + np.sqrt(2 * log_n / pulls)
-        known = np.maximum(pulls, 1.0)
+        counts = np.maximum(pulls, 1.0)
         log_n = np.log(np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0))
-        return np.where(pulls > 0, sums / known + np.sqrt(2 * log_n / known), np.inf)
+        return np.where(pulls > 0, sums / counts + np.sqrt(2 * log_n / counts), np.inf)

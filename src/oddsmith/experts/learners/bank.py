@@ -73,9 +73,9 @@ class LearningExperts(Experts):
         return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
 
     def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
-        """Nothing is known, not even how many numbers a context has."""
+        """The prior; the first context decides how many numbers there are."""
         none = np.zeros((*shape, 0))
-        return LearnerState(np.zeros(shape), none, none, tuple(self._started(shape, 0)))
+        return LearnerState(np.zeros(shape), none, none, tuple(self._starts(shape, 0)))
 
     def predict(self, state: LearnerState, context: Context) -> Array:
         return self.advise(state, context)[0]
@@ -87,7 +87,7 @@ class LearningExperts(Experts):
         if state.mean.shape[-1] == 0:
             mean, sd = np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1)
         else:
-            mean, sd = self._believed(state, x)
+            mean, sd = self._beliefs(state, x)
         return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
 
     def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
@@ -100,18 +100,19 @@ class LearningExperts(Experts):
         rewards = np.broadcast_to(np.asarray(reward, dtype=np.float64), arms.shape)
         if state.mean.shape[-1] == 0:
             zeros = np.zeros(x.shape)
-            learners = tuple(self._started(arms.shape, x.shape[-1]))
+            learners = tuple(self._starts(arms.shape, x.shape[-1]))
             state = LearnerState(state.seen, zeros, zeros.copy(), learners, int(has_names(decision.context)))
         state = _with_moments(state, x)
         seen = _standardised(state, x)
-        known = np.zeros_like(arms) if self.rows_per_arm else arms
+        models = np.zeros_like(arms) if self.rows_per_arm else arms
         learnt = (
-            learner.learn(own, seen, known, rewards) for learner, own in zip(self.learners, state.learners, strict=True)
+            learner.learn(own, seen, models, rewards)
+            for learner, own in zip(self.learners, state.learners, strict=True)
         )
         return state._replace(learners=tuple(learnt))
 
     def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
-        """The bank and its state with further arms, of which nothing is known; the first ones must be the old ones.
+        """The bank and its state with further arms, which start from the prior; the first ones must be the old ones.
 
         >>> bank = LearningExperts(("a", "b"))
         >>> wider, _ = bank.with_arms(bank.init(), ["a", "b", "c"])
@@ -127,11 +128,11 @@ class LearningExperts(Experts):
         wider = (learner.widen(own, len(names)) for learner, own in zip(self.learners, state.learners, strict=True))
         return bank, state._replace(learners=tuple(wider))
 
-    def _started(self, shape: tuple[int, ...], dim: int) -> list[Any]:
+    def _starts(self, shape: tuple[int, ...], dim: int) -> list[Any]:
         n = 1 if self.rows_per_arm else len(self.arms)
         return [learner.start(shape, n, dim) for learner in self.learners]
 
-    def _believed(self, state: LearnerState, x: Array) -> Belief:
+    def _beliefs(self, state: LearnerState, x: Array) -> Belief:
         """All experts' means and standard deviations (…, N, K)."""
         if self.rows_per_arm:  # arms in front, as one more batch axis of a problem with one arm
             x = np.moveaxis(x, -2, 0)

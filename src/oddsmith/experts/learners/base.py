@@ -19,7 +19,7 @@ class LearnerInput(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """Mean reward of every arm and how unsure of it one is, both (…, K)."""
+    """Mean reward of every arm and the standard deviation of that belief, both (…, K)."""
 
     mean: Array
     sd: Array
@@ -38,7 +38,7 @@ class Learner(Protocol):
         ...
 
     def believe(self, state: State, seen: LearnerInput) -> Belief:
-        """What is believed of every arm; leading axes of the context broadcast against those of the state."""
+        """The belief about every arm; leading axes of the context broadcast against those of the state."""
         ...
 
     def learn(self, state: State, seen: LearnerInput, arms: Ints, rewards: Array) -> State:
@@ -46,5 +46,5 @@ class Learner(Protocol):
         ...
 
     def widen(self, state: State, n_arms: int) -> State:
-        """The state with further arms, of which nothing is known."""
+        """The state with further arms, which start from the prior."""
         ...

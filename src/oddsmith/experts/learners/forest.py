@@ -72,13 +72,13 @@ class Forest:
     def believe(self, state: ForestState, seen: LearnerInput) -> Belief:
         shape, lead = state.learnt.shape, seen.x.shape[:-1]
         if not shape:
-            return self._believed(state.trees, seen.x)
+            return self._belief(state.trees, seen.x)
         x = np.broadcast_to(seen.x, (*np.broadcast_shapes(lead, shape), seen.x.shape[-1]))
         n_arms = state.trees.value.shape[-1]
         mean = np.empty((*x.shape[:-1], n_arms))
         sd = np.empty_like(mean)
         for place in np.ndindex(shape):
-            mean[(..., *place, slice(None))], sd[(..., *place, slice(None))] = self._believed(
+            mean[(..., *place, slice(None))], sd[(..., *place, slice(None))] = self._belief(
                 one_of(state.trees, place), x[(..., *place, slice(None))]
             )
         return Belief(mean, sd)
@@ -107,7 +107,7 @@ class Forest:
         )
         return state._replace(trees=trees)
 
-    def _believed(self, trees: Trees, x: Array) -> Belief:
+    def _belief(self, trees: Trees, x: Array) -> Belief:
         leaf = leaves(trees, self.trees, x.reshape(-1, x.shape[-1]))
         mean = trees.value[leaf].mean(axis=1)
         sd = 0.5 * np.sqrt((1 / (trees.drawn[leaf] + 1)).mean(axis=1))
@@ -118,7 +118,7 @@ class Forest:
         shape, learnt = state.learnt.shape, int(state.learnt.flat[0])
         dim, n_arms = state.rows.shape[-1], state.trees.value.shape[-1]
         cuts = int(np.clip(dim, 8, 64))
-        grown = [
+        forests = [
             grow(
                 state.rows[place], state.arms[place], state.rewards[place], n_arms,
                 self.trees, cuts, _DEPTH, [self.seed, learnt],
@@ -127,7 +127,7 @@ class Forest:
         ]  # fmt: skip
         due = next_refit(learnt, PACE, self.window)
         room = min(due, self.window) - state.rows.shape[-2]
-        trees: Any = (_stacked(parts, shape) for parts in zip(*grown, strict=True))
+        trees: Any = (_stacked(parts, shape) for parts in zip(*forests, strict=True))
         return ForestState(
             state.learnt,
             np.full(shape, due),

@@ -82,15 +82,15 @@ def grow(
         cut = _best_cut(level, x, rewards - centre, key, count, gain, candidates, rng)
         if not cut.taken.any():
             break
-        grown = int(cut.taken.sum())
+        n_cuts = int(cut.taken.sum())
         column[cut.taken], threshold[cut.taken] = cut.column[cut.taken], cut.threshold[cut.taken]
-        left[cut.taken] = total + 2 * np.arange(grown)
+        left[cut.taken] = total + 2 * np.arange(n_cuts)
         stays = cut.taken[level.node]
         node, row = level.node[stays], level.row[stays]
         child = left[node] - total + (x[row, cut.column[node]] > cut.threshold[node])
         order = np.argsort(child, kind="stable")
-        level = _Level(child[order], row[order], 2 * grown)
-        parents, total = np.repeat(value[cut.taken], 2, axis=0), total + 2 * grown
+        level = _Level(child[order], row[order], 2 * n_cuts)
+        parents, total = np.repeat(value[cut.taken], 2, axis=0), total + 2 * n_cuts
     nodes: Any = [np.concatenate([part[i] for part in parts]) for i in range(5)]
     nodes.append(np.array(len(parts) - 1))
     return Trees(*nodes)

@@ -54,7 +54,7 @@ def directions(dim: int, n: int, seed: int) -> Array:
 
 
 def check_directions(n: object, seed: object) -> None:
-    """Refuses a number of directions that is not a power of two, and what is no seed."""
+    """Refuse a number of directions that is not a power of two, and what is no seed."""
     whole("seed", seed, low=0)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2 or n & (n - 1):
         raise InvalidInput(f"directions must be a power of two of at least 2; got {n!r}")

@@ -31,8 +31,8 @@ class Target(NamedTuple):
         """The log density (M,) of parameters (M, d), and its gradient (M, d)."""
         loss, slope = self.family.total(theta, self.phi, self.rewards, self.weight)
         away = theta - self.mean
-        pulled = away @ self.precision
-        return -loss - 0.5 * (away * pulled).sum(axis=-1), -slope - pulled
+        prior_slope = away @ self.precision
+        return -loss - 0.5 * (away * prior_slope).sum(axis=-1), -slope - prior_slope
 
 
 def sweep(target: Target, theta: Array, covariance: Array, *, moves: int, rng: np.random.Generator) -> Array:
@@ -62,9 +62,9 @@ def sweep(target: Target, theta: Array, covariance: Array, *, moves: int, rng: n
         # in the coordinates L⁻¹θ the way forth is z, the way back z + (√h/2)(drift + onward)
         back = noise + 0.5 * np.sqrt(step) * (drift + onward)
         ratio = proposed - density + 0.5 * ((noise**2).sum(axis=-1) - (back**2).sum(axis=-1))
-        taken = threshold < ratio
-        theta = np.where(taken[:, None], proposal, theta)
-        drift = np.where(taken[:, None], onward, drift)
-        density = np.where(taken, proposed, density)
-        step = float(np.clip(step * np.exp(_GAIN * (taken.mean() - _ACCEPTANCE)), low, high))
+        accepted = threshold < ratio
+        theta = np.where(accepted[:, None], proposal, theta)
+        drift = np.where(accepted[:, None], onward, drift)
+        density = np.where(accepted, proposed, density)
+        step = float(np.clip(step * np.exp(_GAIN * (accepted.mean() - _ACCEPTANCE)), low, high))
     return theta

@@ -24,11 +24,11 @@ def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tu
     s, last = (low + high) / 2, 2 * (high - low)
     for _ in range(200):
         p = sigmoid(score + s * variance)
-        wrong = s - eta * (reward - p)
-        step = wrong / (1 + eta * p * (1 - p) * variance)
+        excess = s - eta * (reward - p)
+        step = excess / (1 + eta * p * (1 - p) * variance)
         if (np.abs(step) <= 1e-15 * (eta + np.abs(s))).all():
             break
-        low, high = np.where(wrong < 0, s, low), np.where(wrong < 0, high, s)
+        low, high = np.where(excess < 0, s, low), np.where(excess < 0, high, s)
         newton = s - step
         slow = np.abs(step) > last / 2  # Newton's steps do not shrink: halve the bracket instead
         last = np.where(slow, high - low, np.abs(step))

@@ -116,9 +116,9 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
 
 def _check_feasible(low: Array, high: Array, open_to: Bools) -> None:
     least, most = _sums(low)[..., 0], _sums(high)[..., 0]
-    wrong = (least > 1 + _FEASIBLE) | (most < 1 - _FEASIBLE)
-    if wrong.any():
-        first = tuple(np.argwhere(wrong)[0])
+    infeasible = (least > 1 + _FEASIBLE) | (most < 1 - _FEASIBLE)
+    if infeasible.any():
+        first = tuple(np.argwhere(infeasible)[0])
         raise _infeasible(float(least[first]), float(most[first]), int(np.count_nonzero(open_to[first])))
 
 
