@@ -96,10 +96,7 @@ class OverFeatures(Policy):
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
-        if type(context) is np.ndarray and self.schema is None and context.dtype == np.float64:
-            features = context
-        else:
-            features = read_features(context, self.schema)
+        features = read_features(context, self.schema)
         least = 1 if self.n_arms is not None else 2
         if features.ndim < least or features.shape[-1] != self.dim or 0 in features.shape[-least:]:
             shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
