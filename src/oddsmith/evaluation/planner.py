@@ -93,15 +93,10 @@ class ExplorationPlan:
         return high
 
     def _least(self) -> float:
-        """The gamma of least variance, by ternary search."""
-        low, high = 0.0, 1.0
-        while high - low > 1e-9:
-            third = (high - low) / 3
-            if self.variance(low + third) > self.variance(high - third):
-                low += third
-            else:
-                high -= third
-        return high
+        """The gamma of least variance."""
+        from scipy.optimize import minimize_scalar
+
+        return float(minimize_scalar(self.variance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).x)
 
     def _z(self) -> float:
         return NormalDist().inv_cdf((1 + self.level) / 2)

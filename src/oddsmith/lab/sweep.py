@@ -109,13 +109,7 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
 def play(cell: Cell) -> dict[str, object]:
     """The columns of one cell: regret and reward so far of each run at some steps."""
     run = simulate(
-        cell.plays,
-        cell.where,
-        steps=cell.steps,
-        runs=cell.runs,
-        seed=cell.seed,
-        delay=cell.delay,
-        noise=cell.noise,
+        cell.plays, cell.where, steps=cell.steps, runs=cell.runs, seed=cell.seed, delay=cell.delay, noise=cell.noise
     )
     at = np.unique(np.geomspace(1, cell.steps, _POINTS).round().astype(np.int64))
     regret, reward = (np.cumsum(values, axis=0)[at - 1].T.ravel() for values in (run.regret, run.rewards))

@@ -7,32 +7,28 @@
 What `write` writes `read` gives back: the same numbers to the last bit, and the same contexts.
 """
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from oddsmith.errors import BadFile, BrokenLog
-from oddsmith.logs.arrow import arrow, pieces
-from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow.csv import CSVStreamingReader
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from typing import IO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Context
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.exact_json import encode
+from oddsmith.logs.arrow import arrow, pieces
+from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.csv import CSVStreamingReader
 
 __all__ = ["names", "read", "write"]
 

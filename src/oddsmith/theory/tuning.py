@@ -1,7 +1,8 @@
 """Tuning: which eta and gamma, what a better prior is worth, how long until learning has paid."""
 
+from bisect import bisect_left
 from functools import partial
-from math import inf, log
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -97,10 +98,5 @@ def horizon_for(regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: fl
         if high > 10**18:
             raise InvalidInput(f"regret_per_step must be reachable within 1e18 steps; got {regret_per_step:g}")
         high *= 2
-    low = high // 2
-    for _ in range(int(log(high, 2)) + 2):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-        if high - low <= 1:
-            break
-    return high
+    between = range(high // 2 + 1, high + 1)
+    return between[bisect_left(between, True, key=enough)]

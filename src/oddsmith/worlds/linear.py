@@ -11,13 +11,6 @@ from oddsmith.worlds.base import History, World
 __all__ = ["LinearWorld", "LogisticWorld"]
 
 
-def _features(runs: int, n_arms: int, dim: int, rng: np.random.Generator) -> Array:
-    """Directions of norm 1, uniform on the sphere (runs, K, d)."""
-    drawn = rng.standard_normal((runs, n_arms, dim))
-    directions: Array = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
-    return directions
-
-
 @dataclass(frozen=True, eq=False)
 class LogisticWorld(World):
     """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, anew at every step.
@@ -35,7 +28,9 @@ class LogisticWorld(World):
         whole("n_arms", self.n_arms)
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
-        return _features(runs, self.n_arms, len(self.theta), rng)
+        """Directions of norm 1, uniform on the sphere (runs, K, d)."""
+        normal = rng.standard_normal((runs, self.n_arms, len(self.theta)))
+        return normal / np.linalg.norm(normal, axis=-1, keepdims=True)
 
     def means(self, step: int, context: Context) -> Array:
         means: Array = 1 / (1 + np.exp(-(context @ self.theta)))
@@ -43,20 +38,12 @@ class LogisticWorld(World):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearWorld(World):
-    """mean = 1/2 + θ·φ for features φ of norm 1; ‖θ‖ is at most 1/2, so that means are in [0, 1]."""
-
-    theta: Array
-    n_arms: int = 2
+class LinearWorld(LogisticWorld):
+    """mean = 1/2 + θ·φ for the same features; ‖θ‖ is at most 1/2, so that means are in [0, 1]."""
 
     def __post_init__(self) -> None:
-        theta = finite("theta", self.theta, ndim=1)
-        number("the norm of theta", float(np.linalg.norm(theta)), low=0, high=0.5)
-        object.__setattr__(self, "theta", theta)
-        whole("n_arms", self.n_arms)
-
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
-        return _features(runs, self.n_arms, len(self.theta), rng)
+        super().__post_init__()
+        number("the norm of theta", float(np.linalg.norm(self.theta)), low=0, high=0.5)
 
     def means(self, step: int, context: Context) -> Array:
         means: Array = np.clip(0.5 + context @ self.theta, 0.0, 1.0)

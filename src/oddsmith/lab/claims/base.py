@@ -2,38 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.arrays import Array
 from oddsmith.experts.base import Experts
 from oddsmith.experts.tables import TableExperts
-from oddsmith.lab.delays import Delay
 from oddsmith.lab.problems import Problem, table_problem
-from oddsmith.lab.run import Run, mean_and_error
+from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
-from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Table
-from oddsmith.worlds.base import Noise, World
 from oddsmith.worlds.tables import random_table
 
-__all__ = [
-    "Claim",
-    "Outcome",
-    "Sizes",
-    "at_most",
-    "between",
-    "gts",
-    "in_order",
-    "instance",
-    "measure",
-    "shown",
-]
+__all__ = ["Claim", "Outcome", "Sizes", "at_most", "between", "gts", "in_order", "instance", "measure", "shown"]
 
 
 @dataclass(frozen=True)
@@ -81,35 +67,15 @@ def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
 
 
 def gts(
-    experts: Experts | Array,
-    loss: str = "log",
-    *,
-    eta: float = 0.5,
-    gamma: float = 0.0,
-    prior: npt.ArrayLike | None = None,
-    optimism: float = 0.0,
-    share: float = 0.0,
+    experts: Experts | Array, loss: str = "log", *, eta: float = 0.5, gamma: float = 0.0, **settings: Any
 ) -> GeneralizedThompsonSampling:
     """GTS over experts or a table of them, by the name of its loss."""
     bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
-    return GeneralizedThompsonSampling(
-        bank, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, optimism=optimism, share=share
-    )
+    return GeneralizedThompsonSampling(bank, LOSSES[loss], eta=eta, gamma=gamma, **settings)
 
 
-def measure(
-    policy: Policy,
-    world: World,
-    *,
-    steps: int,
-    runs: int,
-    seed: int = 1,
-    delay: int | Delay = 0,
-    noise: Noise | None = None,
-    trace: Sequence[str] = (),
-) -> Run:
-    """A simulation with the seed that all experiments share."""
-    return simulate(policy, world, steps=steps, runs=runs, seed=seed, delay=delay, noise=noise, trace=trace)
+measure = partial(simulate, seed=1)
+"""A simulation with the seed that all experiments share."""
 
 
 def shown(mean: float, error: float) -> str:

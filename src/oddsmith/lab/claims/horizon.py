@@ -9,17 +9,7 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.arrays import Array
-from oddsmith.lab.claims.base import (
-    Claim,
-    Outcome,
-    Sizes,
-    at_most,
-    between,
-    gts,
-    in_order,
-    instance,
-    measure,
-)
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, between, gts, in_order, instance, measure
 from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
