@@ -77,7 +77,7 @@ def _diagnosed(terms: Terms) -> Diagnostics:
     return Diagnostics(n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation)
 
 
-def broken(found: Diagnostics, interval: str) -> dict[str, str]:
+def broken(one: Diagnostics, interval: str) -> dict[str, str]:
     """The rules that matter for this kind of interval and are broken, each with a sentence.
 
     Every interval needs that the logger could draw what the target draws. Beta, normal and bootstrap intervals also
@@ -86,20 +86,20 @@ def broken(found: Diagnostics, interval: str) -> dict[str, str]:
     """
     asymptotic = interval in ASYMPTOTIC
     why: dict[str, str] = {}
-    if found.missing > MISSING:
-        why["overlap"] = f"{found.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
-    if asymptotic and found.ess < ESS:
-        why["ess"] = f"{found.n:,} rows are worth {found.ess:.1f} rows of the target's own; allowed at least {ESS:g}"
-    if asymptotic and found.largest_share > SHARE:
-        why["share"] = f"one row carries {found.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
-    if asymptotic and _excess(found) > 1:
-        cause = ", unless what the target draws is hardly ever drawn" if found.mean_weight < 1 - found.missing else ""
+    if one.missing > MISSING:
+        why["overlap"] = f"{one.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
+    if asymptotic and one.ess < ESS:
+        why["ess"] = f"{one.n:,} rows are worth {one.ess:.1f} rows of the target's own; allowed at least {ESS:g}"
+    if asymptotic and one.largest_share > SHARE:
+        why["share"] = f"one row carries {one.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
+    if asymptotic and _excess(one) > 1:
+        cause = ", unless what the target draws is hardly ever drawn" if one.mean_weight < 1 - one.missing else ""
         why["weight"] = (
-            f"the mean weight is {found.mean_weight:.3g} ± {found.weight_error:.2g}, which is 1 for right propensities"
+            f"the mean weight is {one.mean_weight:.3g} ± {one.weight_error:.2g}, which is 1 for right propensities"
             f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors"
         )
-    if not asymptotic and found.inflation >= EVIDENCE:
-        most = f"e-value {found.inflation:.2g}, allowed below {EVIDENCE:g}"
+    if not asymptotic and one.inflation >= EVIDENCE:
+        most = f"e-value {one.inflation:.2g}, allowed below {EVIDENCE:g}"
         why["weight"] = f"the mean weight is above 1 ({most}), so the propensities are too small"
     return why
 
@@ -113,7 +113,7 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _excess(found: Diagnostics) -> float:
+def _excess(one: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
-    off = abs(found.mean_weight - (1 - found.missing))
-    return max(off / OFF, off / max(ERRORS * found.weight_error, 1e-6))
+    off = abs(one.mean_weight - (1 - one.missing))
+    return max(off / OFF, off / max(ERRORS * one.weight_error, 1e-6))

@@ -58,17 +58,18 @@ def beta_interval(values: Array, ends: tuple[Array, Array], level: float) -> tup
     exactly; of rare rewards with weights Fay and Feuer's (1997); of many rows the normal one.
     """
     chances = (1 - level) / 2, (1 + level) / 2
-    found = [_quantile(moments(values, more), more, ends, chance) for more, chance in zip(ends, chances, strict=True)]
-    return found[0], found[1]
+    pairs = zip(ends, chances, strict=True)
+    low, high = (_quantile(moments(values, more), more, ends, chance) for more, chance in pairs)
+    return low, high
 
 
-def _quantile(found: Moments, more: Array, ends: tuple[Array, Array], chance: float) -> Array:
+def _quantile(summary: Moments, more: Array, ends: tuple[Array, Array], chance: float) -> Array:
     """The quantile of the beta law; `more` itself where all rows are at this end."""
     low, width = ends[0], ends[1] - ends[0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        place = (found.mean - low) / width
-        size = place * (1 - place) * width**2 * (found.n + 1) / found.variance - 1
-        there = (place > 0) & (place < 1) & (found.variance > 1e-24 * width**2) & (size > 0)
+        place = (summary.mean - low) / width
+        size = place * (1 - place) * width**2 * (summary.n + 1) / summary.variance - 1
+        there = (place > 0) & (place < 1) & (summary.variance > 1e-24 * width**2) & (size > 0)
     a, b = (np.where(there, one, 1.0) for one in (place * size, (1 - place) * size))
     return np.asarray(np.where(there, low + width * betaincinv(a, b, chance), more))
 
@@ -128,5 +129,5 @@ def _resampled(top: Array, bottom: Array | None, rng: np.random.Generator, resam
         residuals = (residuals - moved[:, None] * below) / mean[:, None]
     errors = np.sqrt(np.square(residuals, out=residuals).mean(axis=1) / n)
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample without spread is infinitely far, or nowhere
-        found: Array = np.where(errors > 0, moved / errors, np.where(moved == 0, 0.0, np.sign(moved) * np.inf))
-    return found
+        statistics: Array = np.where(errors > 0, moved / errors, np.where(moved == 0, 0.0, np.sign(moved) * np.inf))
+    return statistics

@@ -43,13 +43,13 @@ def outer(terms: Terms) -> tuple[Terms, Terms] | None:
 def _apart(terms: Terms) -> tuple[Array, Array, Array, Array] | None:
     """D, P, N and the rewards, (T,) each."""
     sides = [part.drawn for part in terms.parts or (terms,)]
-    known = [side for side in sides if side is not None]
-    if len(known) < len(sides) or all(side.target is None for side in known):
+    drawn = [side for side in sides if side is not None]
+    if len(drawn) < len(sides) or all(side.target is None for side in drawn):
         return None
-    first = known[0]
-    if len(known) == 1:
+    first = drawn[0]
+    if len(drawn) == 1:
         return first.weights, first.mass, np.zeros(len(terms)), first.reward
-    return first.weights - known[1].weights, *_masses(first, known[1]), first.reward
+    return first.weights - drawn[1].weights, *_masses(first, drawn[1]), first.reward
 
 
 def _masses(first: Drawn, second: Drawn) -> tuple[Array, Array]:

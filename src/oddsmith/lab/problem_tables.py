@@ -30,11 +30,11 @@ def read_problem(keys: Keys) -> Problem:
     """The world and experts that a table of an experiment file describes."""
     kind = keys.text("kind", choices=_KINDS)
     try:
-        found = _KINDS[kind](keys)
+        problem = _KINDS[kind](keys)
     except InvalidInput as error:
         raise keys.blame(error) from error
     keys.close()
-    return found
+    return problem
 
 
 def _table(keys: Keys) -> Array:
@@ -72,17 +72,16 @@ def _switching(keys: Keys) -> Problem:
 
 
 def _given(keys: Keys) -> Problem:
-    means, said = keys.numbers("means", ndim=2), keys.numbers("experts", ndim=3)
-    for what, values in (("means", means), ("experts", said)):
+    means, predictions = keys.numbers("means", ndim=2), keys.numbers("experts", ndim=3)
+    for what, values in (("means", means), ("experts", predictions)):
         if not ((values >= 0) & (values <= 1)).all():
             raise InvalidInput(f"{what} must be mean rewards in [0, 1]; got {values.min():g} to {values.max():g}")
     world = TableWorld(means)
-    if said.shape[::2] != means.shape:
-        raise InvalidInput(
-            f"experts must be predictions (contexts, experts, arms) like means {means.shape}; got shape {said.shape}"
-        )
-    right = [i for i in range(said.shape[1]) if np.array_equal(said[:, i], means)]
-    return table_problem(said, world, truth=right[0] if right else None, contexts=np.arange(len(means)))
+    if predictions.shape[::2] != means.shape:
+        got = f"got shape {predictions.shape}"
+        raise InvalidInput(f"experts must be predictions (contexts, experts, arms) like means {means.shape}; {got}")
+    right = [i for i in range(predictions.shape[1]) if np.array_equal(predictions[:, i], means)]
+    return table_problem(predictions, world, truth=right[0] if right else None, contexts=np.arange(len(means)))
 
 
 def _logistic(keys: Keys) -> Problem:
@@ -101,25 +100,25 @@ def _logistic(keys: Keys) -> Problem:
 def _classification(keys: Keys) -> Problem:
     """Models trained on the first rows of a shuffled data set; the world is the other rows, by number."""
     seed = keys.whole("seed", 0, least=0)
-    found = dataset(keys.text("data"), seed=seed)
+    data = dataset(keys.text("data"), seed=seed)
     train, names = keys.whole("train", 100, least=2), keys.get("models", list(MODELS))
     if not isinstance(names, list) or not names or any(name not in MODELS for name in names):
         raise InvalidInput(f"models must be of {', '.join(MODELS)}; got {names!r:.80}")
-    order = np.random.default_rng(seed).permutation(len(found.X))
-    if absent := sorted(set(range(found.n_arms)) - set(found.y.tolist())):
-        raise InvalidInput(f"data must have rows of every class 0 … {found.n_arms - 1}; got none of {absent[0]}")
+    order = np.random.default_rng(seed).permutation(len(data.X))
+    if absent := sorted(set(range(data.n_arms)) - set(data.y.tolist())):
+        raise InvalidInput(f"data must have rows of every class 0 … {data.n_arms - 1}; got none of {absent[0]}")
     if train >= len(order):
         raise InvalidInput(f"train must be below the {len(order)} rows of the data; got {train}")
-    x, y = found.X[order], found.y[order]
-    if missing := sorted(set(range(found.n_arms)) - set(y[:train].tolist())):
+    x, y = data.X[order], data.y[order]
+    if missing := sorted(set(range(data.n_arms)) - set(y[:train].tolist())):
         raise InvalidInput(
             f"train must be so many rows that every class is seen; got {train}, without class {missing[0]}"
         )
     models = {name: _trained(name, x[:train], y[:train]) for name in names}
-    bank = ModelExperts(models, arms=[str(arm) for arm in range(found.n_arms)])
+    bank = ModelExperts(models, arms=[str(arm) for arm in range(data.n_arms)])
     predictions = bank.predict(bank.init(), x[train:])
-    right = (y[train:, None] == np.arange(found.n_arms)).astype(np.float64)
-    experts, columns = TableExperts(predictions, names=names), found.columns or column_names(x.shape[1])
+    right = (y[train:, None] == np.arange(data.n_arms)).astype(np.float64)
+    experts, columns = TableExperts(predictions, names=names), data.columns or column_names(x.shape[1])
     return Problem(TableWorld(right), experts, None, x[train:], columns, np.arange(len(right)))
 
 

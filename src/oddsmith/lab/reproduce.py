@@ -35,10 +35,10 @@ def reproduce(
     A finished experiment is kept in out/experiments under a hash of its name, its size and the library's source, so
     that a run that was stopped goes on where it was, and a changed library starts anew.
     """
-    if unknown := [name for name in names if not any(_asked(known, name) for known in EXPERIMENTS)]:
+    if unknown := [name for name in names if not any(_is_named(known, name) for known in EXPERIMENTS)]:
         meant = hint(unknown[0], EXPERIMENTS)
         raise InvalidInput(f"experiments must be of {', '.join(EXPERIMENTS)}; got {unknown[0]!r}{meant}")
-    chosen = [known for known in EXPERIMENTS if not names or any(_asked(known, name) for name in names)]
+    chosen = [known for known in EXPERIMENTS if not names or any(_is_named(known, name) for name in names)]
     folder = Path(out) / "experiments"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,9 +57,9 @@ def reproduce(
     return ordered
 
 
-def _asked(known: str, name: str) -> bool:
+def _is_named(experiment: str, name: str) -> bool:
     """Whether an experiment is the one of that name, or of that family: gallery is all that begin with gallery-."""
-    return known == name or known.startswith(f"{name}-")
+    return experiment == name or experiment.startswith(f"{name}-")
 
 
 def verdict(outcomes: dict[str, Outcome]) -> str:
@@ -109,8 +109,8 @@ def _row(claim: Claim) -> tuple[str, ...]:
     return claim.what, claim.where, claim.predicted, claim.measured, "yes" if claim.holds else "no"
 
 
-def _run(asked: tuple[str, bool]) -> Outcome:
-    name, quick = asked
+def _run(task: tuple[str, bool]) -> Outcome:
+    name, quick = task
     return EXPERIMENTS[name](Sizes(quick))
 
 

@@ -35,10 +35,10 @@ def decisions_for(policy: Policy, state: State, log: Log, places: Places | None 
     bare = Decision(log.step, log.context, log.eligible, log.arm, odds, None, None, None)
     if policy.bank is None:
         return bare
-    found = places_of(policy, log) if places is None else places
-    if not complete(found):
-        return _asked(policy, state, log, found, bare)
-    known = [place for place in found if place is not None]
+    columns = places_of(policy, log) if places is None else places
+    if not complete(columns):
+        return _asked(policy, state, log, columns, bare)
+    known = [place for place in columns if place is not None]
     advice, bonus, log_weights = (_taken(column, known) for column in (log.advice, log.bonus, log.log_weights))
     return bare._replace(advice=advice, bonus=bonus, log_weights=log_weights)
 

@@ -71,12 +71,12 @@ def _written(name: str, value: Any) -> object:
 
 def _object(path: Path, row: int, line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-        if not isinstance(found, dict):
-            raise ValueError(f"it is a {type(found).__name__}")
+        value = json.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError(f"it is a {type(value).__name__}")
     except (ValueError, RecursionError) as error:
         raise BrokenLog("(all)", row, f"must be a JSON object; {error!s:.100}", str(path)) from error
-    return found
+    return value
 
 
 def _field(row: dict[str, object], theirs: str | list[str]) -> object:

@@ -25,14 +25,14 @@ def looks_like(present: Sequence[str]) -> bool:
 
 def columns(present: Sequence[str]) -> dict[str, str | Sequence[str]]:
     """Their names of our columns; the context is the position, the user's features and affinities."""
-    found: dict[str, str | Sequence[str]] = {
+    names: dict[str, str | Sequence[str]] = {
         name: next((one for one in theirs if one in present), theirs[0])
         for name, theirs in _NAMES.items()
         if name != "time" or theirs[0] in present
     }
     user = [name for name in present if name.startswith("user_feature_")]
     affinities = [name for name in present if _AFFINITY.fullmatch(name)]
-    return found | {"context": ["position", *user, *affinities]}
+    return names | {"context": ["position", *user, *affinities]}
 
 
 def arms(present: Sequence[str]) -> tuple[str, ...] | None:

@@ -31,8 +31,8 @@ def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
 
 
 def _bundled(name: str, *, seed: int) -> ClassificationWorld:
-    found = getattr(_datasets(), f"load_{name}")()
-    return ClassificationWorld(found.data, found.target, seed, columns=tuple(map(str, found.feature_names)))
+    data = getattr(_datasets(), f"load_{name}")()
+    return ClassificationWorld(data.data, data.target, seed, columns=tuple(map(str, data.feature_names)))
 
 
 def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
@@ -55,13 +55,13 @@ def _openml(name: str, *, seed: int) -> ClassificationWorld:
     """
     datasets = _datasets()
     try:
-        found = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
+        data = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
     except Exception as error:  # whatever the network or the reader raises becomes one sentence
         raise InvalidInput(
             f"openml:{name} must be a data set that can be fetched; {type(error).__name__}: {error}"
         ) from error
-    classes = found.target.astype("category").cat.codes.to_numpy()
-    return ClassificationWorld(_numbers(found.data), classes, seed, columns=tuple(map(str, found.data.columns)))
+    classes = data.target.astype("category").cat.codes.to_numpy()
+    return ClassificationWorld(_numbers(data.data), classes, seed, columns=tuple(map(str, data.data.columns)))
 
 
 def _numbers(frame: Any) -> Any:

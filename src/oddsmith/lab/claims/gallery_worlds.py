@@ -73,12 +73,12 @@ def real(sizes: Sizes) -> Outcome:
         "tree": DecisionTreeClassifier(max_depth=4, random_state=0).fit(x[:150], y[:150]),
     }
     bank = ModelExperts(models, arms=[str(d) for d in range(10)])
-    said = TableExperts(bank.predict((), x[150:]), names=tuple(models))
+    experts = TableExperts(bank.predict((), x[150:]), names=tuple(models))
     world = TableWorld((y[150:, None] == np.arange(10)).astype(np.float64))
     features = np.hstack([x[150:], np.ones((len(x) - 150, 1))])
     text = "1,647 handwritten digits, ten arms; four models trained on at most 150 digits are the experts."
     columns, sample = column_names(features.shape[1]), np.arange(0, 1647, 8)
-    problem = Problem(world, said, None, features, columns, sample)
+    problem = Problem(world, experts, None, features, columns, sample)
     return show(problem, sizes, about=("Gallery: real data", text), steps=(1600, 300), runs=8)
 
 

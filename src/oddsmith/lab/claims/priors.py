@@ -92,13 +92,13 @@ def bayes(sizes: Sizes) -> Outcome:
     """Bayes regret is ordered by H(p*) + KL(p*, p), equal where that is equal, and below its bound."""
     steps, runs, gamma = sizes.steps(3000, 1500), sizes.runs(400) * (4 if sizes.quick else 1), 0.02
     table = random_table(10, 8, 3)
-    found, claims = [], []
+    results, claims = [], []
     for name, (truth, used) in _PAIRS.items():
         result = bayes_regret(gts(table, gamma=gamma, prior=used), truth, steps=steps, runs=runs, seed=3)
         bound = theory.bayes_regret_bound(truth, used, loss="log", n_arms=3, steps=steps, gamma=gamma).bound
         claims.append(at_most(f"Bayes regret: {name}", "Corollary 2", result.run.total, bound, steps=steps))
-        found.append(result)
-    by_surprise = sorted((r.surprise, r.mean) for r in found)
+        results.append(result)
+    by_surprise = sorted((r.surprise, r.mean) for r in results)
     means = [by_surprise[0][1], (by_surprise[1][1] + by_surprise[2][1]) / 2, *(m for _, m in by_surprise[3:])]
     claims.append(
         Claim(
@@ -109,12 +109,12 @@ def bayes(sizes: Sizes) -> Outcome:
             means == sorted(means),
         )
     )
-    one, other = found[1], found[2]
+    one, other = results[1], results[2]
     ratio, error = other.mean / one.mean, float(np.hypot(one.error / one.mean, other.error / other.mean))
     what = "two pairs with the same H + KL (2.08), hence the same bound: ratio of their regrets"
     claims.append(between(what, "Corollary 2", ratio, 0.7, 1.3, error=error))
     figure, (panel,) = panels(1, width=7)
-    for i, (name, result) in enumerate(zip(_PAIRS, found, strict=True)):
+    for i, (name, result) in enumerate(zip(_PAIRS, results, strict=True)):
         label = f"{name} ({result.surprise:.2f})"
         panel.errorbar(
             result.surprise, result.mean, 2 * result.error, fmt=MARKERS[i], color=COLOURS[i], ms=8, label=label

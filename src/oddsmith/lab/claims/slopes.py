@@ -61,26 +61,26 @@ def slopes(sizes: Sizes) -> Outcome:
 
 def _exact(doublings: Ints, *, explore: bool) -> _Rates:
     """Exact regret at T = 2^k with prior 1/T; gamma of the bound, or 0."""
-    found = []
+    regrets = []
     for k in doublings:
         steps = 2.0**k
         gamma = theory.regret_bound("log", n_arms=2, steps=steps, prior=1 / steps).gamma if explore else 0.0
         settings: Any = {"eta": 0.5, "gamma": float(gamma or 0.0), "prior": 1 / steps, "doublings": int(k)}
-        found.append(exact_regret("log", **settings)[1][-1])
+        regrets.append(exact_regret("log", **settings)[1][-1])
     logs, most = (1 / 3, 2 / 3) if explore else (0.0, 1.0)
-    return _Rates(np.exp2(doublings), np.array(found), np.zeros(len(doublings)), logs, most)
+    return _Rates(np.exp2(doublings), np.array(regrets), np.zeros(len(doublings)), logs, most)
 
 
 def _simulated(doublings: Ints, name: str, runs: int) -> _Rates:
-    world, found = TableWorld(INSTANCE[:, 0]), []
+    world, regrets = TableWorld(INSTANCE[:, 0]), []
     for k in doublings:
         steps = 2 ** int(k)
         prior = [1 / steps, 1 - 1 / steps]
         experts = gts(INSTANCE).experts
         recipe: Any = squarecb if name == "SquareCB" else feel_good
         policy = recipe(experts, n_arms=2, steps=steps, prior=prior)
-        found.append(mean_and_error(measure(policy, world, steps=steps, runs=runs, seed=9).total))
-    mean, error = np.array(found).T
+        regrets.append(mean_and_error(measure(policy, world, steps=steps, runs=runs, seed=9).total))
+    mean, error = np.array(regrets).T
     return _Rates(np.exp2(doublings), mean, error, 0.5, 0.5)
 
 
