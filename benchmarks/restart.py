@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.service_load import ARMS, EXPERTS, FEATURES, policy_file
 from oddsmith.decision import draw
-from oddsmith.service.opening import Opened, open_experiment
+from oddsmith.service.opening import Opened, open_experiments
 from oddsmith.storage import DecisionMade, Event, Folded, Reward, restore, save_snapshot
 
 _BATCH = 2000
@@ -40,7 +40,7 @@ def events(opened: Opened, total: int) -> Iterator[Event]:
 
 def fill(folder: Path, total: int, *, snapshot: bool) -> int:
     """A store of so many events; returns how many there are."""
-    opened = open_experiment(policy_file(folder))
+    opened = open_experiments([policy_file(folder)])[0]
     batch: list[Event] = []
     for event in events(opened, total + 2 * _LATE):
         batch.append(event)
@@ -57,7 +57,7 @@ def fill(folder: Path, total: int, *, snapshot: bool) -> int:
 def restart(folder: Path) -> tuple[float, float, Folded]:
     """Seconds, seconds of CPU, and the state."""
     start, used = time.perf_counter(), time.process_time()
-    opened = open_experiment(folder / "load.toml")
+    opened = open_experiments([folder / "load.toml"])[0]
     folded = restore(opened.store, opened.policy, change=opened.change)
     opened.store.tally()
     took = time.perf_counter() - start, time.process_time() - used

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from benchmarks.service_load import policy_file
 from oddsmith.service.app import make_app
 from oddsmith.service.messages import Decide
-from oddsmith.service.opening import open_experiment
+from oddsmith.service.opening import open_experiments
 from oddsmith.service.wire import server_config
 from oddsmith.storage import Event, Receipt
 
@@ -62,7 +62,7 @@ def main() -> None:
     if variant == "bare":
         app = bare()
     else:
-        opened = open_experiment(policy_file(folder, variant if "://" in variant else None))
+        opened = open_experiments([policy_file(folder, variant if "://" in variant else None)])[0]
         if variant == "none":
             opened = replace(opened, store=Forgetful(opened.store))
         app = make_app([opened])

@@ -17,7 +17,7 @@ from oddsmith.service import deciding, handlers
 from oddsmith.service import messages as m
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.opening import open_experiment
+from oddsmith.service.opening import open_experiments
 from oddsmith.service.windows import Windows
 from oddsmith.storage import Folded, SQLiteReader, advance, restore, roster_change
 from service.model import posterior_of
@@ -65,7 +65,7 @@ class Service(RuleBasedStateMachine):
         """Open the experiment; nothing runs by itself, so that every step is ours."""
 
         async def start() -> Experiment:
-            opened = open_experiment(self.path)
+            opened = open_experiments([self.path])[0]
             experiment = Experiment(opened, Clock(wall=lambda: 0.0, steady=lambda: self.time))
             await experiment.follower.begin()
             experiment.steps = experiment.store.tally().get("decision", 0)

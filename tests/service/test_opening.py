@@ -13,7 +13,7 @@ import oddsmith as od
 from oddsmith.files import read_policy
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.opening import open_experiment, open_experiments
+from oddsmith.service.opening import open_experiments
 from oddsmith.service.settings import Settings, read_settings
 from service.served import place
 
@@ -35,20 +35,20 @@ CHANGES = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_seed_arms_and_units_stay(tmp_path: Path, what: str) -> None:
     path = place(tmp_path)
-    open_experiment(path).store.close()
+    open_experiments([path])[0].store.close()
     with pytest.raises(
         od.BadFile, match=f"{what} must be as the log was begun with|is the log of another policy"
     ) as refused:
-        open_experiment(edited(path, *CHANGES[what]))
+        open_experiments([edited(path, *CHANGES[what])])[0]
     assert re.search(r"\. Undo the change, or .*begin a new (log|one): another store", str(refused.value))
-    open_experiment(edited(path, *reversed(CHANGES[what]))).store.close()  # and nothing was harmed
+    open_experiments([edited(path, *reversed(CHANGES[what]))])[0].store.close()  # and nothing was harmed
 
 
 def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:
     path = edited(place(tmp_path), "seed = 5\n", "")
-    first, second = open_experiment(path), None
+    first, second = open_experiments([path])[0], None
     first.store.close()
-    second = open_experiment(path)
+    second = open_experiments([path])[0]
     second.store.close()
     assert first.seed == second.seed
     assert first.seed != 0
@@ -56,7 +56,7 @@ def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:
 
 def test_other_kernels_would_round_other_bits(tmp_path: Path) -> None:
     path = place(tmp_path)
-    opened = open_experiment(path)
+    opened = open_experiments([path])[0]
     opened.store.close()
     assert opened.store.about["kernels"] in ("numba", "numpy")
     about = opened.store.about | {"kernels": "abacus"}
@@ -64,7 +64,7 @@ def test_other_kernels_would_round_other_bits(tmp_path: Path) -> None:
         file.execute("update meta set value = ? where name = 'about'", (json.dumps(about),))
         file.commit()
     with pytest.raises(od.BadFile, match="kernels must be as the log was begun with, 'abacus'"):
-        open_experiment(path)
+        open_experiments([path])[0]
 
 
 def test_experiments_have_names_of_their_own(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_end_that_comes_with_news_is_an_end(tmp_path: Path) -> None:
     """A cancellation in the turn in which the learner is woken must not be lost."""
 
     async def end() -> bool:
-        experiment = Experiment(open_experiment(place(tmp_path)), Clock())
+        experiment = Experiment(open_experiments([place(tmp_path)])[0], Clock())
         await experiment.begin()
         await asyncio.sleep(0.01)
         experiment.follower.wake()
@@ -117,11 +117,11 @@ def test_stores_are_not_shared_and_other_databases_not_known(tmp_path: Path) -> 
     with pytest.raises(od.InvalidInput, match=r"must have stores of their own; got '.*s\.sqlite' twice"):
         open_experiments([first, second])
     with pytest.raises(od.InvalidInput, match=r"service.store must be a file, or postgresql://…; got mysql://…"):
-        open_experiment(edited(first, "s.sqlite", "mysql://root:secret@host/db"))
+        open_experiments([edited(first, "s.sqlite", "mysql://root:secret@host/db")])[0]
 
 
 def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
-    open_experiment(place(tmp_path)).store.close()
+    open_experiments([place(tmp_path)])[0].store.close()
     assert (tmp_path / "news.sqlite").stat().st_mode & 0o077 == 0
 
 
@@ -131,7 +131,7 @@ def test_lambdas_cannot_be_served_and_the_file_is_named(tmp_path: Path) -> None:
     )
     path = place(tmp_path, experts='[experts.x]\nkind = "python"\nfactory = "lambda_bank:bank"\n')
     with pytest.raises(od.NotPortable, match=r"news.toml: .*lambda"):
-        open_experiment(path)
+        open_experiments([path])[0]
 
 
 def test_passwords_are_not_shown() -> None:

@@ -14,6 +14,7 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.logs.reading import write_log
 from oddsmith.logs.table import Log
+from oddsmith.policies.judge import pad_to_roster
 from oddsmith.progress import progress
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Reading
@@ -138,16 +139,14 @@ def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None,
 def _spread(visit: Visit, width: int | None) -> tuple[Array | None, Array | None, Array | None]:
     """Advice, bonus and log weights over the roster at the end; log weights are NaN where no expert slept."""
     decision = _decision(visit)
-    advice, bonus, log_weights = decision.advice, decision.bonus, decision.log_weights
-    if advice is None:
+    if decision.advice is None:
         return None, None, None
-    missing = 0 if width is None else width - len(advice)
-    if log_weights is None:
-        log_weights = _drawn_with(visit) if missing else np.full(len(advice), np.nan)
+    missing = 0 if width is None else width - len(decision.advice)
     if missing:
-        advice, log_weights = _padded(advice, missing, np.nan), _padded(log_weights, missing, -np.inf)
-        bonus = None if bonus is None else _padded(bonus, missing, np.nan)
-    return advice, bonus, log_weights
+        own = _drawn_with(visit) if decision.log_weights is None else decision.log_weights
+        decision = pad_to_roster(decision, np.append(own, np.full(missing, -np.inf)))
+    log_weights = np.full_like(decision.advice, np.nan) if decision.log_weights is None else decision.log_weights
+    return decision.advice, decision.bonus, log_weights
 
 
 def _drawn_with(visit: Visit) -> Array:
@@ -156,10 +155,6 @@ def _drawn_with(visit: Visit) -> Array:
         raise BadFile(f"decision {visit.line.id!r} must have a state it was made with; {visit.why or visit.line.seen}")
     log_weights: Array = visit.folded.state.log_weights
     return log_weights
-
-
-def _padded(values: Array, missing: int, value: float) -> Array:
-    return np.append(values, np.full(missing, value))
 
 
 def _decision(visit: Visit) -> Decision:

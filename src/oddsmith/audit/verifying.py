@@ -49,18 +49,21 @@ def verify(
     uniform = None if seed is None else Uniforms(seed)
     start = None if arbiter is None else start_of(reading, arbiter)
     for visit in progress(walk(reading, start, roster_change(), head), decisions, "draws and odds"):
-        _take(draw, visit, _draw_answer(visit, arms, uniform))
+        place = visit.line.id, visit.line.position
+        draw.take(*place, _draw_answer(visit, arms, uniform))
         if policy is None or not _needs_models(visit, arbiter):
-            _take(odds, visit, _odds_answer(visit, arbiter, tolerance))
+            odds.take(*place, _odds_answer(visit, arbiter, tolerance))
+    name = str(reading.about.get("experiment", ""))
     if policy is None:
-        return VerifyReport(_name(reading), head, decisions, (events, draw, odds))
+        return VerifyReport(name, head, decisions, (events, draw, odds))
     panel = Panel()
     visits = walk(reading, start_of(reading, policy), roster_change(bench or {}), head)
     for visit in progress(visits, decisions, "experts"):
-        _take(experts, visit, panel.advice_answer(visit))
+        place = visit.line.id, visit.line.position
+        experts.take(*place, panel.advice_answer(visit))
         if _needs_models(visit, arbiter):
-            _take(odds, visit, _stated(visit) or panel.odds_answer(visit))
-    return VerifyReport(_name(reading), head, decisions, (events, draw, odds, experts))
+            odds.take(*place, _stated(visit) or panel.odds_answer(visit))
+    return VerifyReport(name, head, decisions, (events, draw, odds, experts))
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
@@ -122,11 +125,3 @@ def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
 def _stated(visit: Visit) -> CheckResult:
     """Whether the state it says it was made with was there before it."""
     return None if made_with(visit.line) else Differs(f"the state at position {visit.line.seen}", "one before it")
-
-
-def _take(level: Level, visit: Visit, answer: CheckResult) -> None:
-    level.take(visit.line.id, visit.line.position, answer)
-
-
-def _name(reading: Reading) -> str:
-    return str(reading.about.get("experiment", ""))

@@ -7,6 +7,7 @@ that was kept on the way. Snapshots of the store are not believed, but for the o
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +129,7 @@ class Ahead:
             self._look_ahead()
         if after < self._first:
             return self._reading.lines(after, until)
-        first, last = (bisect_right(self._lines, position, key=_position) for position in (after, until))
+        first, last = (bisect_right(self._lines, position, key=attrgetter("position")) for position in (after, until))
         return iter(self._lines[first:last])
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
@@ -170,10 +171,6 @@ class Ahead:
         self._about = {line.id: self._about[line.id] for line in self._lines if not line.kind.startswith("expert")}
         kept = _made_in(self._about.values())
         self._decisions = {position: self._decisions[position] for position in kept if position in self._decisions}
-
-
-def _position(line: Line) -> int:
-    return line.position
 
 
 def _made_in(told: Iterable[list[Line]]) -> list[int]:

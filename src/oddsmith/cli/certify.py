@@ -9,7 +9,7 @@ from oddsmith.cli.words import Refused, as_json, loss_named
 from oddsmith.losses import LOSSES
 from oddsmith.theory.conditions import Certificate
 
-__all__ = ["add_command"]
+__all__ = ["add_commands"]
 
 _MEANINGS = {
     "C1": "consistency: the true mean has the least expected loss, E lhat >= 0",
@@ -26,7 +26,7 @@ class _Verdict(NamedTuple):
     because: str
 
 
-def add_command(commands: Commands) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser("certify", help="whether a loss satisfies the conditions, and with which constants")
     parser.add_argument("loss", help="square, log, or module:function of prediction and reward")

@@ -26,15 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
     parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    theory.add_commands(commands)
-    certify.add_command(commands)
-    lab.add_commands(commands)
-    evaluate.add_commands(commands)
-    replay.add_commands(commands)
-    fit.add_commands(commands)
-    serve.add_commands(commands)
-    keys.add_commands(commands)
-    audit.add_commands(commands)
+    for module in (theory, certify, lab, evaluate, replay, fit, serve, keys, audit):
+        module.add_commands(commands)
     code = 0
     try:
         parsed = parser.parse_args(arguments)

@@ -123,8 +123,8 @@ class RosterChange(_Body):
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
 
-class DecisionAnswer(msgspec.Struct, kw_only=True):
-    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with."""
+class _DecisionFacts(msgspec.Struct, kw_only=True):
+    """What every answer about a decision has."""
 
     id: str
     experiment: str
@@ -134,6 +134,11 @@ class DecisionAnswer(msgspec.Struct, kw_only=True):
     step: int
     position: int
     seen: int
+
+
+class DecisionAnswer(_DecisionFacts, kw_only=True):
+    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with."""
+
     new: bool
     would: str | UnsetType = UNSET
     asleep: list[str] | UnsetType = UNSET
@@ -175,17 +180,9 @@ class Results(msgspec.Struct):
     results: list[Annotated[Any, Meta(extra_json_schema={"anyOf": _ENTRIES})]]
 
 
-class DecisionRecord(msgspec.Struct, kw_only=True):
+class DecisionRecord(_DecisionFacts, kw_only=True):
     """All that the log knows of one decision."""
 
-    id: str
-    experiment: str
-    arm: str
-    propensity: float
-    odds: dict[str, float]
-    step: int | None
-    position: int
-    seen: int
     context: Any
     eligible: list[str] | None
     shadow: bool

@@ -20,7 +20,7 @@ from oddsmith.storage.base import Store
 from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot
 from oddsmith.storage.sqlite.store import SQLiteStore
 
-__all__ = ["Opened", "open_experiment", "open_experiments"]
+__all__ = ["Opened", "open_experiments"]
 
 
 _ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: another store in [service]."}
@@ -63,12 +63,6 @@ class Opened:
         if fingerprint(file.policy) != fingerprint(self.file.policy):
             raise BadFile(f"{file.path} must describe the policy that is being served, and the bench; it has changed")
         self.bench |= {name: bank for name, bank in file.bench.items() if name not in self.bench}
-
-
-def open_experiment(path: Path | str) -> Opened:
-    """The experiment that a policy file describes, with its store open."""
-    file = read_policy(path)
-    return _opened(file, read_settings(file))
 
 
 def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
