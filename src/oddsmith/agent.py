@@ -139,13 +139,13 @@ class Agent:
         if self.arms is not None:
             self._check_arms(decision)
         rewards = check_rewards(decision, reward)
-        known = decision if decision.index is None else decision.numbered()
+        by_number = decision.numbered()
         with self._learning:
             if isinstance(rewards, float):
-                self._state = self.policy.update(self._state, known, rewards)
+                self._state = self.policy.update(self._state, by_number, rewards)
             else:
                 state = deepcopy(self._state) if self.policy.in_place else self._state  # a later row may be refused
-                self._state = fold(self.policy, state, known, rewards)
+                self._state = fold(self.policy, state, by_number, rewards)
 
     def best(self, context: Context, *, eligible: object = None) -> Any:
         """The arm with the largest odds, without exploration (the first of them, if several)."""

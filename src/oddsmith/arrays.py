@@ -28,13 +28,13 @@ def number(
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
     try:
-        found = float(value)
+        real = float(value)
     except OverflowError as error:
         raise InvalidInput(f"{what} must be in {span}; got a whole number of {len(str(value))} digits") from error
-    above, below = low < found if open_low else low <= found, found < high if open_high else found <= high
-    if not (above and below and np.isfinite(found)):
+    above, below = low < real if open_low else low <= real, real < high if open_high else real <= high
+    if not (above and below and np.isfinite(real)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
-    return found
+    return real
 
 
 def whole(what: str, value: object, *, low: int = 1, high: int | None = None) -> int:

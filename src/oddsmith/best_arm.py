@@ -38,13 +38,13 @@ _CHUNK = 2_000_000  # numbers in one array of the numpy path, at most
 
 def _partial() -> Array:
     """∫ from -1 to node i of the polynomial that is 1 at node j and 0 at the others (5, 5)."""
-    found = np.empty((5, 5))
+    integrals = np.empty((5, 5))
     for j in range(5):
         others = np.delete(NODES, j)
         polynomial = np.polynomial.Polynomial.fromroots(others) / np.prod(NODES[j] - others)
         integral = polynomial.integ(lbnd=-1)
-        found[:, j] = integral(NODES)
-    return found
+        integrals[:, j] = integral(NODES)
+    return integrals
 
 
 PARTIAL = _partial()
@@ -185,11 +185,11 @@ def _numpy(kind: int, first: Array, second: Array) -> Array:
     up_to = start[..., None] + dense @ PARTIAL.T
     ahead = np.cumprod(np.concatenate([np.ones_like(up_to[:, :1]), up_to[:, :-1]], axis=1), axis=1)
     behind = np.cumprod(np.concatenate([np.ones_like(up_to[:, :1]), up_to[:, :0:-1]], axis=1), axis=1)[:, ::-1]
-    found = ((dense * ahead * behind) @ WEIGHTS).sum(axis=-1)
+    mass = ((dense * ahead * behind) @ WEIGHTS).sum(axis=-1)
     if kind == OPTIMIST:
-        found = found + _atoms(first, second)
-    found = np.maximum(found, 0.0)
-    odds: Array = found / found.sum(axis=-1, keepdims=True)
+        mass = mass + _atoms(first, second)
+    mass = np.maximum(mass, 0.0)
+    odds: Array = mass / mass.sum(axis=-1, keepdims=True)
     return odds
 
 

@@ -135,12 +135,12 @@ class ServiceError(OddsmithError):
     `status` is that of HTTP, 0 where no answer came; `code` is the service's word for it.
     """
 
-    def __init__(self, said: str, status: int = 0, code: str = "") -> None:
-        self.said, self.status, self.code = said, status, code
-        super().__init__(said)
+    def __init__(self, sentence: str, status: int = 0, code: str = "") -> None:
+        self.sentence, self.status, self.code = sentence, status, code
+        super().__init__(sentence)
 
     def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
-        return ServiceError, (self.said, self.status, self.code)  # so that it comes home from a worker
+        return ServiceError, (self.sentence, self.status, self.code)  # else a worker cannot send it back
 
 
 class MissingExtra(OddsmithError, ImportError):

@@ -126,8 +126,8 @@ def _read_windows(chart: Chart) -> None:
     """How many reward windows were opened, and how many are open that should be closed: by then, or after a day."""
     window, after = chart.reading.about.get("window_s"), 0
     patience = _DAY if window is None else window + _GRACE
-    while after < chart.head and (found := chart.reading.windows(after, _WINDOWS)):
-        after = found[-1].position
-        late = [one for one in found if not one.closed and one.time + patience < chart.now]
-        chart.opened += len(found)
+    while after < chart.head and (windows := chart.reading.windows(after, _WINDOWS)):
+        after = windows[-1].position
+        late = [one for one in windows if not one.closed and one.time + patience < chart.now]
+        chart.opened += len(windows)
         chart.overdue += len(late)

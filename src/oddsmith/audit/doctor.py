@@ -98,14 +98,14 @@ def _odds(chart: Chart) -> Symptom:
 
 
 def _asleep(chart: Chart) -> Symptom:
-    known = [decision.advice for _, decision in chart.recent if decision.advice is not None]
-    width = max((len(advice) for advice in known), default=0)
+    columns = [decision.advice for _, decision in chart.recent if decision.advice is not None]
+    width = max((len(advice) for advice in columns), default=0)
     names = chart.names or [f"expert {i}" for i in range(width)]
-    worst, share, last = "", 0.0, counted(len(known), "decision")
+    worst, share, last = "", 0.0, counted(len(columns), "decision")
     for i in range(width):
         if chart.present is not None and not chart.present[i]:
             continue  # retired
-        slept = [bool(np.isnan(advice[i])) for advice in known if len(advice) > i]
+        slept = [bool(np.isnan(advice[i])) for advice in columns if len(advice) > i]
         if np.mean(slept) > share:
             worst, share = names[i], float(np.mean(slept))
     if share <= 0.2:

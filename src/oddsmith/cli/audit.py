@@ -83,14 +83,14 @@ def _export(asked: argparse.Namespace) -> str:
 
     check_file_place(asked.out)
     with closing(open_reader(asked.store, asked.experiment)) as reading:
-        found = export(reading, asked.out, contexts_only=asked.with_context)
+        counts = export(reading, asked.out, contexts_only=asked.with_context)
     if asked.json:
-        return as_json(found._asdict())
-    lines = [f"{found.rows:,} decisions, {found.rewarded:,} of them with a reward"]
-    lines += [f"{found.shadows:,} were an incumbent's, with its odds"] if found.shadows else []
-    lines += [f"{found.unshown:,} were deferred and never activated: left out"] if found.unshown else []
-    lines += [f"{found.erased:,} have no context any more (--with-context leaves them out)"] if found.erased else []
-    lines += [f"{found.without:,} whose context was erased: left out"] if found.without else []
+        return as_json(counts._asdict())
+    lines = [f"{counts.rows:,} decisions, {counts.rewarded:,} of them with a reward"]
+    lines += [f"{counts.shadows:,} were an incumbent's, with its odds"] if counts.shadows else []
+    lines += [f"{counts.unshown:,} were deferred and never activated: left out"] if counts.unshown else []
+    lines += [f"{counts.erased:,} have no context any more (--with-context leaves them out)"] if counts.erased else []
+    lines += [f"{counts.without:,} whose context was erased: left out"] if counts.without else []
     return "\n".join([*lines, "", f"log: {asked.out}"])
 
 

@@ -37,16 +37,16 @@ def add_commands(commands: Commands) -> None:
 
 
 def _certify(asked: argparse.Namespace) -> str | Refused:
-    named = loss_named(asked.loss)
-    found = theory.certify(LOSSES[named] if isinstance(named, str) else named, asked.low, asked.high)
-    critical = found.critical_eta() if found.holds else 0.0
-    conditions = _conditions(found, critical)
+    loss = loss_named(asked.loss)
+    certificate = theory.certify(LOSSES[loss] if isinstance(loss, str) else loss, asked.low, asked.high)
+    critical = certificate.critical_eta() if certificate.holds else 0.0
+    conditions = _conditions(certificate, critical)
     holds = all(one.holds for one in conditions.values())
     if asked.json:
-        text = as_json(_record(found, conditions, critical))
+        text = as_json(_record(certificate, conditions, critical))
     else:
-        answer = _answer(asked.loss, found, conditions)
-        text = "\n".join([answer, "", *_lines(conditions), *_constants(found, critical)])
+        answer = _answer(asked.loss, certificate, conditions)
+        text = "\n".join([answer, "", *_lines(conditions), *_constants(certificate, critical)])
     return text if holds else Refused(text)
 
 
@@ -60,14 +60,14 @@ def _conditions(found: Certificate, critical: float) -> dict[str, _Verdict]:
             "C3": f"{where}the loss is infinite; keep predictions away from 0 and 1 (--low 0.01 --high 0.99)",
             "C4": f"{where}E lhat = {broken.mean:g}, E lhat² = {broken.square:g}",
         }[broken.condition]
-        known = {"C1": {"C3"}, "C3": set(), "C4": {"C1", "C3"}}[broken.condition]
-        verdicts = {name: _Verdict(True, "") if name in known else unseen for name in _MEANINGS}
+        others = {"C1": {"C3"}, "C3": set(), "C4": {"C1", "C3"}}[broken.condition]
+        verdicts = {name: _Verdict(True, "") if name in others else unseen for name in _MEANINGS}
         return {**verdicts, broken.condition: _Verdict(False, why)}
-    told = found.w_min > 0 and critical > 0
-    second = f"kappa_1 = sqrt(4K / ({found.w_min:.6g} gamma))" if told else "some predictions cannot be told apart"
+    distinct = found.w_min > 0 and critical > 0
+    second = f"kappa_1 = sqrt(4K / ({found.w_min:.6g} gamma))" if distinct else "some predictions cannot be told apart"
     return {
         "C1": _Verdict(True, ""),
-        "C2": _Verdict(told, second),
+        "C2": _Verdict(distinct, second),
         "C3": _Verdict(True, f"once the loss is divided by {found.scale:.6g}"),
         "C4": _Verdict(True, f"kappa_2 between {found.kappa2_lower:.6g} and {found.kappa2_upper:.6g} (raw)"),
     }

@@ -56,12 +56,12 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     checked_seed(asked.seed)
     question = _read(asked)
     settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}
-    found = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
+    assessment = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
     if asked.out is not None:
         name = Path(asked.log).name
-        report.write_report(found, asked.out / "index.html", f"Evaluation of {name}", question.notes)
-    text = as_json(_record(found, question.notes)) if asked.json else _told(found, asked, question.notes)
-    return text if found.answered else Refused(text)
+        report.write_report(assessment, asked.out / "index.html", f"Evaluation of {name}", question.notes)
+    text = as_json(_record(assessment, question.notes)) if asked.json else _told(assessment, asked, question.notes)
+    return text if assessment.answered else Refused(text)
 
 
 def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
@@ -92,12 +92,12 @@ def _read(asked: argparse.Namespace) -> _Question:
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
     files = {name: _file(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
-    known = {file.arms for file in files.values()}
-    if len(known) > 1:
-        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, sorted(known)))}")
+    arm_lists = {file.arms for file in files.values()}
+    if len(arm_lists) > 1:
+        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, sorted(arm_lists)))}")
     if asked.state is not None and len(files) != 1:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
-    arms = next(iter(known), None)
+    arms = next(iter(arm_lists), None)
     log = reader(asked, arms).read(asked.log)
     if arms is not None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")

@@ -61,12 +61,12 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
 
     agent = Agent.load(path, file.policy)
     try:
-        found = agent.posterior()
+        weights = agent.posterior()
     except InvalidInput:
         return None
-    if not all(isinstance(weight, float) for weight in found.values()):
+    if not all(isinstance(weight, float) for weight in weights.values()):
         return None
-    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+    return dict(sorted(weights.items(), key=lambda pair: -pair[1]))
 
 
 def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:

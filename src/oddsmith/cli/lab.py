@@ -31,19 +31,19 @@ def _where(parser: argparse.ArgumentParser) -> None:
 def _reproduce(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.lab.reproduce import reproduce, verdict
 
-    found = reproduce(asked.out, asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers)
-    lines = [verdict(found), ""]
-    for name, outcome in found.items():
+    outcomes = reproduce(asked.out, asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers)
+    lines = [verdict(outcomes), ""]
+    for name, outcome in outcomes.items():
         held = sum(claim.holds for claim in outcome.claims)
         lines.append(f"{name:14}{held:4} of {len(outcome.claims):3} claims hold   {outcome.title}")
         lines += [f"    does not hold: {c.what}; {c.predicted}, {c.measured}" for c in outcome.claims if not c.holds]
     text = "\n".join([*lines, "", f"report: {asked.out / 'index.html'}"])
-    return text if all(claim.holds for outcome in found.values() for claim in outcome.claims) else Refused(text)
+    return text if all(claim.holds for outcome in outcomes.values() for claim in outcome.claims) else Refused(text)
 
 
 def _simulate(asked: argparse.Namespace) -> str:
     from oddsmith.lab.study import read_study
 
-    found = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
-    parts = ["\n".join(found.sentences), found.picture, str(found.table), f"report: {asked.out / 'index.html'}"]
+    report = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
+    parts = ["\n".join(report.sentences), report.picture, str(report.table), f"report: {asked.out / 'index.html'}"]
     return "\n\n".join(part for part in parts if part)

@@ -42,8 +42,8 @@ class Parser(argparse.ArgumentParser):
         """What the first option that is none, nor the beginning of one, was meant to be."""
         words = list(self._given)
         parser: argparse.ArgumentParser = self
-        while (found := _commands(parser)) and (command := next((w for w in words if w in found), None)):
-            parser, words = found[command], words[words.index(command) + 1 :]
+        while (commands := _commands(parser)) and (command := next((w for w in words if w in commands), None)):
+            parser, words = commands[command], words[words.index(command) + 1 :]
         options = [option for action in parser._actions for option in action.option_strings]
         given = (word.partition("=")[0] for word in words if word.startswith("--"))
         wrong = next((one for one in given if not any(option.startswith(one) for option in options)), None)

@@ -93,7 +93,7 @@ def _bound(asked: argparse.Namespace) -> str:
     loss, prior = _own(asked), asked.prior[0]
     problem = {"n_arms": asked.arms, "steps": asked.steps}
     settings = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
-    found = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
+    bounds = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
     if asked.plot is not None:
         from oddsmith.reports import plot_bounds
 
@@ -103,13 +103,13 @@ def _bound(asked: argparse.Namespace) -> str:
     first = gts(f"{name}{prior:g}", loss, partial(theory.regret_bound, loss, **settings))
     rows = play([first, *usual(loss, but=asked.gamma), *rivals(loss)], world, {**problem, "prior": prior})
     if asked.json:
-        records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, found, strict=True)]
+        records = [{"prior": p, **_record(b)} for p, b in zip(asked.prior, bounds, strict=True)]
         records[0] |= {"simulated": recorded(rows, world)}
         return as_json(records[0] if len(records) == 1 else records)
-    others = [AlgorithmCost(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], found[1:], strict=True)]
+    others = [AlgorithmCost(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], bounds[1:], strict=True)]
     parts = [_answer(rows, asked.steps, world), table([rows[0], *others, *rows[1:]], asked.steps, world)]
     parts += [] if world is None else [why(rows, world)]
-    return "\n\n".join([*parts, f"The first row {found[0].applies}.", *([assumed] if assumed else [])])
+    return "\n\n".join([*parts, f"The first row {bounds[0].applies}.", *([assumed] if assumed else [])])
 
 
 def _answer(rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
@@ -146,9 +146,9 @@ def _tune(asked: argparse.Namespace) -> str:
     played = play(rows, world, {"n_arms": asked.arms, "steps": steps, "prior": asked.prior})
     schedule = {"scale": tuning.gamma, "power": tuning.power} if endless else None
     if asked.json:
-        known = {"eta": tuning.eta, "gamma": None if endless else tuning.gamma, "schedule": schedule}
-        known["bound"] = None if tuning.bound is None else tuning.bound.bound
-        return as_json({**known, "simulated": recorded(played, world)})
+        answer = {"eta": tuning.eta, "gamma": None if endless else tuning.gamma, "schedule": schedule}
+        answer["bound"] = None if tuning.bound is None else tuning.bound.bound
+        return as_json({**answer, "simulated": recorded(played, world)})
     gamma = f"min(1, {tuning.gamma:.6g} · step^(-1/3))" if endless else f"{tuning.gamma:.6g}"
     sentence = f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
     parts = [sentence + _beside("that", played, asked.steps, world) + ".", f"eta    {tuning.eta:.6g}\ngamma  {gamma}"]

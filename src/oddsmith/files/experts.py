@@ -71,8 +71,8 @@ def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
 def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
     """The bank of a table in a process of its own, which reads the table there."""
     if keys.values["kind"] not in ("python", "onnx"):
-        said = f"{keys.values['kind']}, which runs no code but ours"
-        raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {said}")
+        kind = f"{keys.values['kind']}, which runs no code but ours"
+        raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {kind}")
     table = keys.values | {"isolate": False}
     bank = Isolated(name, table, build.arms, build.schema, build.folder, build.timeout_ms)
     return bank_of(bank)
@@ -94,18 +94,18 @@ def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts
     try:
         bank.predict((), np.zeros(shape))
     except Exception as error:  # onnxruntime raises its own kinds
-        said = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise ExpertFailed(
-            f"file must be a model of {build.schema.width} numbers (the schema's); {said:.200}"
+            f"file must be a model of {build.schema.width} numbers (the schema's); {reason:.200}"
         ) from error
     return Encoded(bank, build.schema)
 
 
 def _clip(keys: Keys) -> tuple[float, float]:
-    said = keys.get("clip", [0.01, 0.99])
-    ends = finite(keys.named("clip"), said)
+    clip = keys.get("clip", [0.01, 0.99])
+    ends = finite(keys.named("clip"), clip)
     if ends.shape != (2,) or not 0 <= ends[0] < ends[1] <= 1:
-        raise InvalidInput(f"{keys.named('clip')} must be [low, high] with 0 <= low < high <= 1; got {said!r:.60}")
+        raise InvalidInput(f"{keys.named('clip')} must be [low, high] with 0 <= low < high <= 1; got {clip!r:.60}")
     return float(ends[0]), float(ends[1])
 
 

@@ -27,18 +27,18 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
     except Exception as error:  # whatever a user's function raises becomes one sentence
         raised = f"{factory} raised {type(error).__name__}: {error}"
         raise InvalidInput(f"factory must make what it is for; {raised:.200}") from error
-    known = made.arms if isinstance(made, Experts | Policy) else None
-    if known is not None and tuple(known) != build.arms:
-        raise InvalidInput(f"factory must keep the arms {list(build.arms)} in this order; got {list(known)}")
+    names = made.arms if isinstance(made, Experts | Policy) else None
+    if names is not None and tuple(names) != build.arms:
+        raise InvalidInput(f"factory must keep the arms {list(build.arms)} in this order; got {list(names)}")
     return made
 
 
 def _imported(text: str, folder: Path) -> Callable[..., Any]:
     """The function module:name; the file's folder comes last, so that nothing there hides an installed module."""
-    found = _FACTORY.fullmatch(text) if isinstance(text, str) else None
-    if not found:
+    match = _FACTORY.fullmatch(text) if isinstance(text, str) else None
+    if not match:
         raise InvalidInput(f"factory must be module:name; got {text!r:.60}")
-    module, name = found.groups()
+    module, name = match.groups()
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
         importlib.invalidate_caches()

@@ -45,10 +45,10 @@ class App:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
         if route is None:
-            found = _find(method, scope["path"])
-            if isinstance(found, Response):
-                return found
-            route, parameters = found
+            match = _find(method, scope["path"])
+            if isinstance(match, Response):
+                return match
+            route, parameters = match
         if method == "GET":
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
             body = _encode(query | parameters)
@@ -86,17 +86,17 @@ class App:
 
     def _refused(self, route: Route, scope: HttpScope, experiment: str | None) -> Refusal | None:
         header = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
-        found = authorize(self.service.ring, header, route.scopes, experiment)
-        return found if isinstance(found, Refusal) else None
+        access = authorize(self.service.ring, header, route.scopes, experiment)
+        return access if isinstance(access, Refusal) else None
 
     def _unknown(self, name: str | None, route: Route, scope: HttpScope) -> InvalidInput:
         """The refusal of an experiment's name; it names only experiments that the key may call."""
         count = len(self.service.experiments)
-        known = [one for one in self.service.experiments if self._refused(route, scope, one) is None]
-        listed = ", ".join(known[:20]) + (" …" if len(known) > 20 else "") if known else "none that this key may call"
+        names = [one for one in self.service.experiments if self._refused(route, scope, one) is None]
+        listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "") if names else "none that this key may call"
         if name is None:
             return InvalidInput(f"experiment must be given where there are {count}, {listed}; got none")
-        meant = did_you_mean(name[:80], known)
+        meant = did_you_mean(name[:80], names)
         return NotFound(f"there is no experiment {name!r:.80}; {meant}There is: {listed}")
 
 

@@ -37,10 +37,10 @@ async def decide_batch(experiment: Experiment, message: DecideBatch) -> Results:
     """Many decisions with one commit; each entry is answered, or refused, for itself."""
     if experiment.settings.sticky:
         decided = (decide(experiment, entry) for entry in message.decisions)
-        found = await asyncio.gather(*decided, return_exceptions=True)
+        answers = await asyncio.gather(*decided, return_exceptions=True)
     else:
-        found = await _decide_all(experiment, message.decisions)
-    return Results([ErrorAnswer.of(one) if isinstance(one, BaseException) else one for one in found])
+        answers = await _decide_all(experiment, message.decisions)
+    return Results([ErrorAnswer.of(one) if isinstance(one, BaseException) else one for one in answers])
 
 
 async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) -> list[DecisionAnswer | BaseException]:
@@ -135,10 +135,10 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> D
 
 async def _stored(experiment: Experiment, id: str) -> DecisionAnswer | None:
     """The answer that was given for this id, or None."""
-    found = await asyncio.to_thread(experiment.find, id)
-    if found is None:
+    record = await asyncio.to_thread(experiment.find, id)
+    if record is None:
         return None
-    line, decision = found
+    line, decision = record
     answer = _answer(experiment, id, decision, line.seen or 0)
     answer.position, answer.new = line.position, False
     return answer

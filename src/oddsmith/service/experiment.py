@@ -110,9 +110,9 @@ class Experiment:
         accounts = {id: Account(self.store.rule) for id in ids}
         for line in self.store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
-        open_ones = {id: account.made for id, account in accounts.items() if account.made and not account.settled}
-        found = zip(open_ones, self.store.decisions(list(open_ones.values())), strict=True)
-        return {id for id, decision in found if isinstance(decision.context, Erased)}
+        open_accounts = {id: account.made for id, account in accounts.items() if account.made and not account.settled}
+        pairs = zip(open_accounts, self.store.decisions(list(open_accounts.values())), strict=True)
+        return {id for id, decision in pairs if isinstance(decision.context, Erased)}
 
     async def _erase(self, age: float) -> None:
         """Every hour, erase contexts that are older."""

@@ -93,12 +93,12 @@ class Follower:
                 await self.catch_up()
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
-                known = isinstance(error, StoreFailed)
-                trouble = str(error) if known else f"learning failed: {type(error).__name__}: {error}"
+                is_ours = isinstance(error, StoreFailed)
+                trouble = str(error) if is_ours else f"learning failed: {type(error).__name__}: {error}"
                 if trouble != self.trouble:
                     _log.error("%s", trouble)
                 self.trouble = trouble
-                if not known:
+                if not is_ours:
                     with suppress(Exception):  # from here it is soon restored the next time
                         await self.save()
                 await asyncio.sleep(_BACKOFF)
@@ -176,9 +176,9 @@ class Follower:
         self._become(whole._replace(refused=()))  # which were counted
 
     def _become(self, folded: Folded) -> None:
-        policy, known = folded.policy, self.now
-        if policy is known.policy and known.state is not None:
-            self.now = known._replace(state=folded.state, position=folded.position)
+        policy, before = folded.policy, self.now
+        if policy is before.policy and before.state is not None:
+            self.now = before._replace(state=folded.state, position=folded.position)
         elif (inner := gts_inside(policy)) is None:
             self.now = Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place)
         else:

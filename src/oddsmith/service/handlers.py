@@ -76,7 +76,7 @@ async def experts(experiment: Experiment, message: m.RosterChange) -> m.EventAns
     event = ExpertChange(message.expert, message.change, experiment.clock(), message.key, message.share)
     line = line_of(event)
     async with experiment.changing:  # one after the other, each on the state that the last one left
-        if not any(known[1:4] == line[1:4] for known in await asyncio.to_thread(experiment.store.changes)):
+        if not any(earlier[1:4] == line[1:4] for earlier in await asyncio.to_thread(experiment.store.changes)):
             await _known(experiment, await asyncio.to_thread(experiment.store.head))
             await _check_change(experiment, message)
             now = experiment.follower.now
@@ -100,11 +100,11 @@ async def _known(experiment: Experiment, position: int) -> None:
 
 async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
     """The record of one decision."""
-    known = re.fullmatch(m.KNOWN_ID, query.id) is not None  # to SQLite, what follows a NUL is not there
-    found = await asyncio.to_thread(record_of, experiment, query.id, query.explain) if known else None
-    if found is None:
+    is_id = re.fullmatch(m.KNOWN_ID, query.id) is not None  # to SQLite, what follows a NUL is not there
+    record = await asyncio.to_thread(record_of, experiment, query.id, query.explain) if is_id else None
+    if record is None:
         raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
-    return found
+    return record
 
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
@@ -155,8 +155,8 @@ async def health(_: Service) -> m.Health:
 
 async def ready(service: Service) -> m.Health | Response:
     """Whether every experiment can decide; a caller without a key learns no path and no host."""
-    found = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
-    troubles = {name: trouble for name, trouble in found.items() if trouble}
+    sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
+    troubles = {name: trouble for name, trouble in sentences.items() if trouble}
     if service.ring is not None:
         troubles = dict.fromkeys(troubles, "not ready; see the service's log")
     answer = m.Health(not troubles, troubles)

@@ -88,11 +88,11 @@ class KeyRing:
         """The key of this token, None if there is none or it was revoked; in the same time for every key."""
         if not _TOKEN.fullmatch(token):
             return None
-        digest, found = _digest(token), None
+        digest, match = _digest(token), None
         for key in self.keys:
             if hmac.compare_digest(key.sha256, digest):
-                found = key
-        return found if found is not None and found.revoked is None else None
+                match = key
+        return match if match is not None and match.revoked is None else None
 
     def live(self) -> bool:
         """Whether there is a key that is not revoked."""
@@ -171,10 +171,10 @@ _Stamp: TypeAlias = tuple[int, int, int]
 def _stamp(path: Path) -> _Stamp | None:
     """What differs after a change of a file; None if there is none."""
     try:
-        found = os.stat(path)
+        facts = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def _digest(token: str) -> str:

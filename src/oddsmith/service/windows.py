@@ -50,19 +50,19 @@ class Windows:
         written = 0
         while True:
             now = self._clock()
-            found = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
-            last = max((i for i, window in enumerate(found) if self._over(window, now)), default=-1)
-            passed = [*self._ahead, *found[: last + 1]]
+            windows = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
+            last = max((i for i, window in enumerate(windows) if self._over(window, now)), default=-1)
+            passed = [*self._ahead, *windows[: last + 1]]
             over = [window for window in passed if self._over(window, now)]
             ids = [window.id for window in over if not window.closed]
-            lost = await self._unlearnable_ids(ids) if self._unlearnable_ids is not None and ids else set()
-            due = [DefaultReward(id, self._default, now) for id in ids if id not in lost]
+            unlearnable_ids = await self._unlearnable_ids(ids) if self._unlearnable_ids is not None and ids else set()
+            due = [DefaultReward(id, self._default, now) for id in ids if id not in unlearnable_ids]
             if due:
                 await self._writer.append(due)
                 written += len(due)
             self._ahead = [window for window in passed if not self._over(window, now)]
             if last >= 0:
-                self._cursor = found[last].position
+                self._cursor = windows[last].position
             if last + 1 < _CHUNK:
                 return written
 

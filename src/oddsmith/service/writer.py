@@ -82,8 +82,8 @@ class Writer:
         """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
         if error is not None:
-            known = isinstance(error, StoreFailed)
-            _fail(batch, error if known else StoreFailed(f"events could not be written: {error}"))
+            is_ours = isinstance(error, StoreFailed)
+            _fail(batch, error if is_ours else StoreFailed(f"events could not be written: {error}"))
         else:
             receipts, first = done.result(), 0
             for events, future in batch:

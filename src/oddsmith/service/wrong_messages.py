@@ -23,11 +23,11 @@ _KINDS = {
     "null": "null",
 }
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    (r"Expected `([\w| ]+)`, got `\w+`", lambda found: _kinds(found[1])),
-    (r"Expected `str` matching regex '(.*)'", lambda found: PATTERNS.get(found[1], f"text like {found[1]}")),
-    (r"Expected `str` of length (>=|<=) (\d+)", lambda found: f"a string of {_ends(*found.groups())} characters"),
-    (r"Expected `array` of length (>=|<=) (\d+)", lambda found: f"a list of {_ends(*found.groups())} entries"),
-    (r"Expected `(\w+)` ([<>]=?) (.*)", lambda found: f"{_kinds(found[1])} {found[2]} {found[3]}"),
+    (r"Expected `([\w| ]+)`, got `\w+`", lambda match: _kinds(match[1])),
+    (r"Expected `str` matching regex '(.*)'", lambda match: PATTERNS.get(match[1], f"text like {match[1]}")),
+    (r"Expected `str` of length (>=|<=) (\d+)", lambda match: f"a string of {_ends(*match.groups())} characters"),
+    (r"Expected `array` of length (>=|<=) (\d+)", lambda match: f"a list of {_ends(*match.groups())} entries"),
+    (r"Expected `(\w+)` ([<>]=?) (.*)", lambda match: f"{_kinds(match[1])} {match[2]} {match[3]}"),
 )
 
 
@@ -42,9 +42,9 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     ...     print(sentence(str(error), RewardGiven, body))
     reward must be a number; got 'high'
     """
-    found = _PLACE.search(error)
-    place = found[1] if found else ""
-    text = error[: found.start()] if found else error
+    location = _PLACE.search(error)
+    place = location[1] if location else ""
+    text = error[: location.start()] if location else error
     entries: dict[str, type[msgspec.Struct]] = {"decisions": DecideEntry, "rewards": RewardEntry}
     fields = entries.get(place[1:].partition("[")[0], message)
     names = ", ".join(fields.__struct_fields__)

@@ -53,8 +53,8 @@ class Account:
         return True
 
     def _complete(self) -> bool:
-        heard = self.default is not None or (self.rule == "first" and bool(self.parts))
-        return bool(self.made) and heard and (self.shown or not self.deferred)
+        has_value = self.default is not None or (self.rule == "first" and bool(self.parts))
+        return bool(self.made) and has_value and (self.shown or not self.deferred)
 
     @property
     def value(self) -> float:

@@ -186,14 +186,14 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                 raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
             policy, state = change(policy, state, item)
         elif decision is not None:
-            known = decision.numbered()
+            by_number = decision.numbered()
             if gts_inside(policy) is not None:
-                known = pad_to_roster(known, state.log_weights)
+                by_number = pad_to_roster(by_number, state.log_weights)
             try:
-                state = policy.update(state, known, item.value)
+                state = policy.update(state, by_number, item.value)
             except _REFUSED:  # raised before anything is written
                 refused.append(item.settled)
-                state = _weighed(policy, state, known, item.value) if policy.in_place else state
+                state = _weighed(policy, state, by_number, item.value) if policy.in_place else state
     return Folded(state, until, policy, tuple(refused))
 
 
@@ -213,8 +213,8 @@ def with_decisions(store: Foldable, items: list[Account | Line]) -> Iterator[Ite
     """The steps of a fold, with the decisions that were settled."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
-        found = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))
-        yield from ((item, next(found) if isinstance(item, Account) else None) for item in chunk)
+        decisions = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))
+        yield from ((item, next(decisions) if isinstance(item, Account) else None) for item in chunk)
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
@@ -226,8 +226,8 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
         if line.value is None or not 0 < line.value < 1:
             raise InvalidInput(f"share of expert {line.id!r} must be between 0 and 1; got {line.value}")
         bank = None if bench is None else bench.get(line.id)
-        known = gts_inside(policy)
-        if bench is not None and bank is None and known is not None and line.id not in known.experts.names:
+        inner = gts_inside(policy)
+        if bench is not None and bank is None and inner is not None and line.id not in inner.experts.names:
             stay = "its table must stay in the policy file, with joins = true"
             raise InvalidInput(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")
         return added(policy, state, line.id, line.value, bank)

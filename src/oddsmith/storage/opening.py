@@ -21,8 +21,8 @@ def open_reader(place: str, experiment: str | None = None) -> Reading:
     if mark:  # the rest may hold a password
         raise InvalidInput(f"place must be a file, or postgresql://…; got an address that starts with {scheme}://")
     reader = SQLiteReader(place)
-    known = reader.about.get("experiment")
-    if experiment is not None and experiment != known:
+    name = reader.about.get("experiment")
+    if experiment is not None and experiment != name:
         reader.close()
-        raise InvalidInput(f"{place} must be the store of experiment {experiment!r}; it is of {known!r}")
+        raise InvalidInput(f"{place} must be the store of experiment {experiment!r}; it is of {name!r}")
     return reader

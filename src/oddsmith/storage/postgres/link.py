@@ -161,8 +161,8 @@ async def check_server(connection: Connection, where: str, experiment: int, answ
     if connection.get_server_version()[0] < 13:
         raise BadFile(f"{where} must be on PostgreSQL 13 or later; got {connection.get_server_version()[0]}")
     for name, wanted in (("fsync", "on"), ("server_encoding", "UTF8")):
-        if (found := await connection.fetchval("select current_setting($1)", name)) != wanted:
-            raise BadFile(f"{where} must be on a server with {name} = {wanted}; got {found}")
+        if (setting := await connection.fetchval("select current_setting($1)", name)) != wanted:
+            raise BadFile(f"{where} must be on a server with {name} = {wanted}; got {setting}")
     last = await connection.fetchval("select coalesce(max(position), 0) from events where experiment = $1", experiment)
     coming = await connection.fetchval("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
     if last >> PLACES >= coming:

@@ -52,16 +52,16 @@ class PostgresReader(StoreReader):
             if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][0]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
             query = "select number, m.name, value from experiments e join meta m on experiment = number"
-            found = link.read(f"{query} where e.name = $1", link.experiment)
-            if not found:
+            rows = link.read(f"{query} where e.name = $1", link.experiment)
+            if not rows:
                 names = [name for (name,) in link.read("select name from experiments order by name")]
-                known, meant = ", ".join(names) or "none", hint(link.experiment, names)
-                raise InvalidInput(f"experiment must be one of the database, {known}; got {link.experiment!r}{meant}")
-            self.introduce(link.where, check_format(link.where, {name: value for _, name, value in found}))
+                listed, meant = ", ".join(names) or "none", hint(link.experiment, names)
+                raise InvalidInput(f"experiment must be one of the database, {listed}; got {link.experiment!r}{meant}")
+            self.introduce(link.where, check_format(link.where, {name: value for _, name, value in rows}))
         except BaseException:
             link.close()
             raise
-        self._number: int = found[0][0]
+        self._number: int = rows[0][0]
 
     def close(self) -> None:
         """Let go of the server."""

@@ -63,8 +63,8 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
     old = [i for i in given if i not in receipts]
     if old:
         names = [(rows[i].line.id, rows[i].line.kind, rows[i].line.key) for i in old]
-        found = await connection.fetch(_REPEATED, experiment, *map(list, zip(*names, strict=True)))
-        first = {tuple(row)[:3]: tuple(row)[3:] for row in found}
+        repeats = await connection.fetch(_REPEATED, experiment, *map(list, zip(*names, strict=True)))
+        first = {tuple(row)[:3]: tuple(row)[3:] for row in repeats}
         for i, name in zip(old, names, strict=True):
             position, value, alone = first[name]
             receipts[i] = repeated(rows[i].line, position, value, parked=alone and rows[i].line.kind in EARLY)
@@ -74,21 +74,21 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:
     """Which rows come after their decision in the same group: one statement does not see what it writes."""
     decided: set[str] = set()
-    found = set()
+    places = set()
     for i, row in enumerate(rows):
         if row.line.kind == "decision":
             decided.add(row.line.id)
         elif row.line.id in decided:
-            found.add(i)
-    return found
+            places.add(i)
+    return places
 
 
 async def _idle(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> list[int]:
     """Which rows correct a decision that has no reward, neither in the store nor before them in the group."""
-    asked = {row.line.id for row in rows if row.line.kind == "correction"}
-    if not asked:
+    ids = {row.line.id for row in rows if row.line.kind == "correction"}
+    if not ids:
         return []
-    rewarded = {id for (id,) in await connection.fetch(_REWARDED, experiment, list(asked))}
+    rewarded = {id for (id,) in await connection.fetch(_REWARDED, experiment, list(ids))}
     idle = []
     for i, row in enumerate(rows):
         if row.line.kind in ("reward", "default"):

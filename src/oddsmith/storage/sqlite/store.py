@@ -151,9 +151,9 @@ class SQLiteStore(SQLiteReader):
             self._writing.execute("begin immediate")
             receipts = tuple(_insert(self._writing, row) for row in rows)
         except BaseException as error:
-            known = self._failed(error)
+            failure = self._failed(error)
             self._writer.release()
-            future.set_exception(known)
+            future.set_exception(failure)
             return
         self._outstanding += 1
         self._queue.put(_Begun(receipts, future))
