@@ -16,6 +16,7 @@ from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.losses import LOSSES
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.over_experts import Prior
 from oddsmith.reports.page import Figure, Table
 from oddsmith.worlds.tables import random_table
 
@@ -67,11 +68,17 @@ def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
 
 
 def gts(
-    experts: Experts | Array, loss: str = "log", *, eta: float = 0.5, gamma: float = 0.0, **settings: Any
+    experts: Experts | Array,
+    loss: str = "log",
+    *,
+    eta: float = 0.5,
+    gamma: float = 0.0,
+    prior: Prior = None,
+    share: float = 0.0,
 ) -> GeneralizedThompsonSampling:
     """GTS over experts or a table of them, by the name of its loss."""
     bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
-    return GeneralizedThompsonSampling(bank, LOSSES[loss], eta=eta, gamma=gamma, **settings)
+    return GeneralizedThompsonSampling(bank, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, share=share)
 
 
 measure = partial(simulate, seed=1)
