@@ -45,8 +45,11 @@ from oddsmith.experts import (
     LinearExperts,
     ModelExperts,
     OnnxExperts,
+    PooledForest,
+    PooledRidge,
     RefittedExperts,
     Schema,
+    SharedExperts,
     TableExperts,
     ball_cover,
     grid_cover,
@@ -56,6 +59,7 @@ from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
 from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, write_log
 from oddsmith.losses import log_loss, scaled, square_loss
+from oddsmith.offer import Offer, offered
 from oddsmith.policies import (
     EXP4,
     EXP4P,
@@ -92,7 +96,6 @@ from oddsmith.policies import (
     thompson_sampling,
     tuned,
     uniform,
-    with_arms,
 )
 from oddsmith.policies.base import Policy, decide, fold
 from oddsmith.rewards import RewardScale, binarize
@@ -154,6 +157,7 @@ __all__ = [
     "Odds",
     "OddsmithError",
     "OddsmithWarning",
+    "Offer",
     "OnnxExperts",
     "OrderMatters",
     "OutOfDomain",
@@ -161,6 +165,8 @@ __all__ = [
     "ParticleThompsonSampling",
     "Policy",
     "PolicyFile",
+    "PooledForest",
+    "PooledRidge",
     "PowerSchedule",
     "ProbitThompsonSampling",
     "RefittedExperts",
@@ -169,6 +175,7 @@ __all__ = [
     "RewardScale",
     "Schema",
     "ServiceError",
+    "SharedExperts",
     "SquareCB",
     "StoreFailed",
     "TableExperts",
@@ -195,6 +202,7 @@ __all__ = [
     "log_batches",
     "log_loss",
     "logistic_class",
+    "offered",
     "read_log",
     "read_policy",
     "replay",
@@ -206,6 +214,5 @@ __all__ = [
     "thompson_sampling",
     "tuned",
     "uniform",
-    "with_arms",
     "write_log",
 ]

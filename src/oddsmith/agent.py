@@ -11,10 +11,10 @@ import numpy as np
 
 from oddsmith import disk, saving
 from oddsmith.arms import Arms
-from oddsmith.arrays import Bools
-from oddsmith.contexts import length, single
+from oddsmith.arrays import Ints
+from oddsmith.call import Call, call_of, calls_of
 from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
-from oddsmith.errors import InvalidInput, NoEligibleArm, NoExploration, NoVersion
+from oddsmith.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.policies.explanation import ArmExplanation, Explanation
@@ -36,7 +36,8 @@ class Agent:
     """Decides, learns, saves. Safe from several threads: readers take the current state, learners are serialised.
 
     `seed` makes every draw re-derivable from the decision's step. `arms` names the arms (the experts' names for them
-    if None; numbers if they have none). A policy that learns `in_place` is read under the lock, any other without.
+    if None; numbers if they have none, or those that come with the call). `state` is one to go on from. A policy that
+    learns `in_place` is read under the lock, any other without.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]), names=("optimist", "sceptic"))
@@ -49,7 +50,7 @@ class Agent:
     {'optimist': 0.586, 'sceptic': 0.414}
     """
 
-    def __init__(self, policy: Policy, seed: int | None = None, arms: object = None) -> None:
+    def __init__(self, policy: Policy, seed: int | None = None, arms: object = None, *, state: State = None) -> None:
         check_policy(policy)
         if seed is None:
             raise InvalidInput(
@@ -61,7 +62,7 @@ class Agent:
         self.arms = None if names is None else Arms(names)
         if policy.arms is not None and self.arms is not None and len(policy.arms) != len(self.arms):
             raise InvalidInput(f"arms must name the experts' {len(policy.arms)} arms; got {len(self.arms)} names")
-        self._state: State = policy.init()
+        self._state: State = _checked_state(policy, state)
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
         self._reading = self._learning if policy.in_place else nullcontext()
@@ -89,42 +90,44 @@ class Agent:
         """The number of the last decision."""
         return self._steps
 
-    def decide(self, context: Context, *, eligible: object = None) -> Decision:
-        """One decision, with its exact propensity; keep it, and give it back to `learn` with the reward."""
-        mask = None if eligible is None else self._mask(eligible)
+    def decide(self, context: Context, *, arms: object = None, eligible: object = None) -> Decision:
+        """One decision, with its exact propensity; keep it, and give it back to `learn` with the reward.
+
+        `arms` come with the call where the policy was made without: a dict of name to features, a list of names, or a
+        data frame with a row for each. Where it was made with arms, those named are the eligible ones.
+        """
+        call = call_of(self.policy, self.arms, context, arms, eligible)
         step = self._take(1)
         try:
             with self._reading:
-                odds = self.policy.odds(self._state, single(context), eligible=mask, step=step)
+                odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
             if odds.propensities.ndim != 1:
                 shape = odds.propensities.shape
                 raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
-            return self._named(draw(odds, context, self._uniforms(step), eligible=mask, step=step))
+            return call.named(draw(odds, context, self._uniforms(step), eligible=call.mask, step=step))
         except BaseException:
             self._give_back(step, 1)
             raise
 
-    def decide_batch(self, contexts: Context, *, eligible: object = None) -> Decision:
+    def decide_batch(self, contexts: Context, *, arms: object = None, eligible: object = None) -> Decision:
         """Decisions for all rows of an array, list or data frame, as one decision with a leading axis.
 
         Each row gets the step, the uniform number and, from the same state, the odds that `decide` would give it.
+        `arms` are one offer for all rows, or a list with one for each.
         """
-        n = length(contexts)
-        mask = None if eligible is None else self._mask(eligible, rows=n)
+        calls = calls_of(self.policy, self.arms, contexts, arms, eligible)
+        n = sum(len(places) for places, _ in calls)
         first = self._take(n)
         try:
-            steps = np.arange(first, first + n)
             with self._reading:
-                odds = self.policy.odds(self._state, contexts, eligible=mask, step=steps)
-            alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
-            if odds.propensities.shape[:-1] != (n,) and not alike:
-                shape = odds.propensities.shape
-                raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
-            uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
-            return self._named(draw(odds, contexts, uniforms, eligible=mask, step=steps))
+                drawn = [(places, self._drawn(call, first + places)) for places, call in calls]
         except BaseException:
             self._give_back(first, n)
             raise
+        if len(drawn) == 1:
+            return drawn[0][1]
+        by_place = {place: row for places, some in drawn for place, row in zip(places, some.rows(), strict=True)}
+        return Decision.stacked(by_place[place] for place in range(n))
 
     def learn(self, decision: Decision | list[Decision], reward: object) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
@@ -147,15 +150,15 @@ class Agent:
                 state = deepcopy(self._state) if self.policy.in_place else self._state  # a later row may be refused
                 self._state = fold(self.policy, state, by_number, rewards)
 
-    def best(self, context: Context, *, eligible: object = None) -> Any:
+    def best(self, context: Context, *, arms: object = None, eligible: object = None) -> Any:
         """The arm with the largest odds, without exploration (the first of them, if several)."""
-        mask = None if eligible is None else self._mask(eligible)
+        call = call_of(self.policy, self.arms, context, arms, eligible)
         with self._reading:
-            odds: Odds = self.policy.odds(self._state, single(context), eligible=mask, step=max(self._steps, 1))
+            odds: Odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
-        if self.arms is None:
+        if call.names is None:
             return arm if arm.ndim else int(arm)
-        names = np.array(arm_names(odds.propensities.shape[-1], self.arms))
+        names = np.array(arm_names(odds.propensities.shape[-1], call.names))
         return names[arm] if arm.ndim else str(names[arm])
 
     def posterior(self) -> dict[str, Any]:
@@ -167,15 +170,31 @@ class Agent:
         with self._reading:
             return self.policy.named_posterior(self._state, self.arms)
 
-    def explain(self, context: Context, *, eligible: object = None) -> Explanation | ArmExplanation:
+    def explain(
+        self, context: Context, *, arms: object = None, eligible: object = None
+    ) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context; print it for a table.
 
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
         """
-        mask, known = None if eligible is None else self._mask(eligible), single(context)
+        call = call_of(self.policy, self.arms, context, arms, eligible)
         with self._reading:
-            parts = self.policy.explain(self._state, known, eligible=mask, step=max(self._steps, 1))
-        return parts if self.arms is None else parts._replace(arms=tuple(arm_names(len(parts.arms), self.arms)))
+            parts = self.policy.explain(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
+        return parts if call.names is None else parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
+
+    def add_arms(self, arms: object) -> None:
+        """Further arms, of which nothing is known; what was learnt stays, and earlier decisions can still be learnt.
+
+        For policies that were made with arms and can widen, such as `auto(arms)`. Where arms come with the call there
+        is nothing to add.
+        """
+        if self.arms is None:
+            raise InvalidInput("add_arms is for policies that were made with arms: give new ones with the call, arms=…")
+        added = Arms(arms)
+        with self._learning, self._numbering:
+            names = Arms([*self.arms, *added])
+            self.policy, self._state = self.policy.with_arms(self._state, names)
+            self.arms = names
 
     def save(self, path: str | Path) -> None:
         """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it or nothing."""
@@ -210,46 +229,33 @@ class Agent:
                 self._steps = first - 1
 
     def _check_arms(self, decision: Decision) -> None:
-        """Refuses a decision whose arm has another name, or none, among this agent's arms."""
-        names = arm_names(decision.propensities.shape[-1], self.arms)
+        """Refuses a decision whose arm has another name, or none, among this agent's arms, or those it began with."""
+        names = (self.arms or ())[: decision.propensities.shape[-1]]
         if decision.index is None or np.any(np.array(names)[decision.index] != decision.arm):
             raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
 
-    def _named(self, decision: Decision) -> Decision:
-        """The decision with the arm's name in `arm` and its number in `index`; as it is where arms have no names."""
-        if self.arms is None:
-            return decision
-        step, context, eligible, arm, propensities, advice, bonus, log_weights, _ = decision
-        names = arm_names(propensities.shape[-1], self.arms)
-        name = names[arm] if isinstance(arm, int) else np.array(names)[arm]
-        return Decision(step, context, eligible, name, propensities, advice, bonus, log_weights, arm)
+    def _drawn(self, call: Call, steps: Ints) -> Decision:
+        """The decisions of a call for many rows."""
+        n = len(steps)
+        odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=steps)
+        alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
+        if odds.propensities.shape[:-1] != (n,) and not alike:
+            shape = odds.propensities.shape
+            raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
+        uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
+        return call.named(draw(odds, call.context, uniforms, eligible=call.mask, step=steps))
 
-    def _mask(self, eligible: object, rows: int | None = None) -> Bools:
-        """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of arms."""
-        given = [eligible] if isinstance(eligible, str | int) and not isinstance(eligible, bool) else eligible
-        if isinstance(given, np.ndarray) and given.dtype == np.bool_:
-            mask = given
-        elif not hasattr(given, "__iter__"):
-            raise InvalidInput(f"eligible must be a mask, or names or numbers of arms; got {eligible!r}")
-        elif all(isinstance(one, bool | np.bool_) for one in given):
-            mask = np.array(list(given), dtype=np.bool_)
-        elif rows is not None and not any(isinstance(one, str | int | np.integer) for one in given):
-            mask = np.stack([self._mask(self.arms if one is None else one) for one in given])
-        else:
-            mask = self._chosen(list(given))
-        if mask.size == 0:
-            raise NoEligibleArm("at least one arm must be eligible; got none")
-        if mask.ndim != 1 and (rows is None or mask.ndim != 2 or len(mask) != rows):
-            raise InvalidInput(f"eligible must be one mask, or one for each row; got shape {mask.shape}")
-        return mask
 
-    def _chosen(self, chosen: list[object]) -> Bools:
-        """The mask of arms that are named, or numbered."""
-        if self.arms is None:
-            raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
-        if unknown := [arm for arm in chosen if arm not in self.arms.numbers]:
-            raise InvalidInput(f"eligible must name arms of {list(self.arms)}; got {unknown[0]!r}")
-        return self.arms.mask(chosen)
+def _checked_state(policy: Policy, state: State) -> State:
+    """A state of this policy: the one given, or that before any reward."""
+    first = policy.init()
+    if state is None:
+        return first
+    if type(state) is not type(first):
+        raise InvalidInput(
+            f"state must be one of {type(policy).__name__}, {type(first).__name__}; got {type(state).__name__}"
+        )
+    return state
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:

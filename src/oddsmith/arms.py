@@ -25,6 +25,11 @@ class Arms(tuple[str, ...]):
     def __new__(cls, names: object) -> Self:
         return super().__new__(cls, check_names("arms", names))
 
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> Self:
+        """The arms of names that were checked before."""
+        return super().__new__(cls, names)
+
     @cached_property
     def numbers(self) -> Mapping[object, int]:
         """The number of each arm, by its name and by the number itself."""
@@ -38,8 +43,8 @@ class Arms(tuple[str, ...]):
             raise InvalidInput(f"{what} must be among the arms {list(self)[:8]}; got {arm!r:.60}{meant}")
         return number
 
-    def mask(self, eligible: Iterable[object]) -> Bools:
+    def mask(self, chosen: Iterable[object], what: str = "eligible") -> Bools:
         """Whether each arm is among these names or numbers (K,)."""
         mask = np.zeros(len(self), dtype=np.bool_)
-        mask[[self.number(arm, "eligible") for arm in eligible]] = True
+        mask[[self.number(arm, what) for arm in chosen]] = True
         return mask

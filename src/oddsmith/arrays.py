@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "simplex", "whole"]
+__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "row_products", "simplex", "whole"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -95,6 +95,15 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
     return array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
+
+
+def row_products(rows: Array, columns: Array) -> Array:
+    """rows (…, d) times columns (d, N), (…, N), where what a row gives is a function of that row alone.
+
+    One matrix product for all rows would give equal rows unequal results, by their place and by how many there are.
+    """
+    products: Array = (rows[..., None, :] @ columns)[..., 0, :]
+    return products
 
 
 def _shown(value: object) -> str:

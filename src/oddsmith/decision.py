@@ -13,6 +13,7 @@ from oddsmith.arrays import Array, Bools, Ints, Real
 from oddsmith.contexts import rows
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import decode, decode_floats, encode, encode_floats
+from oddsmith.offer import Offer, OfferBatch
 
 __all__ = [
     "Context",
@@ -52,8 +53,9 @@ class Decision(NamedTuple):
     """All that learning needs: what was decided, with which odds, and what the experts predicted of the drawn arm.
 
     `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's number where `arm` is a name.
-    Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit; two decisions are
-    equal when their JSON is.
+    Where arms came with the call, `arms` are the names offered, and `features` what was known of all of them, or of the
+    drawn one, by name. Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit;
+    two decisions are equal when their JSON is.
 
     >>> odds = Odds(np.array([0.25, 0.75]), advice=np.array([[0.1, 0.9], [0.4, 0.2]]))
     >>> draw(odds, "home page", 0.5, step=7)
@@ -69,6 +71,18 @@ class Decision(NamedTuple):
     bonus: Array | None = None
     log_weights: Array | None = None
     index: Any = None
+    arms: Any = None
+    features: Any = None
+
+    @property
+    def question(self) -> Any:
+        """What the policy was asked: the offer, or the context where arms did not come with the call."""
+        if self.arms is None:
+            return self.context
+        if self.propensities.ndim == 1:
+            return Offer(self.context, self.arms, self.features)
+        features = [None] * len(self.arms) if self.features is None else self.features
+        return OfferBatch(tuple(map(Offer, rows(self.context), self.arms, features)))
 
     @property
     def number(self) -> Any:
@@ -127,7 +141,8 @@ class Decision(NamedTuple):
     def rows(self) -> "list[Decision]":
         """The decisions along the first axis, one by one (the way back from `stacked`)."""
         context = None if self.context is None else rows(self.context)
-        columns = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
+        columns: Any = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
+        columns += self[9:]
         return [Decision._make(None if c is None else c[t] for c in columns) for t in range(len(self.propensities))]
 
     def __eq__(self, other: object) -> bool:
@@ -229,9 +244,10 @@ def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         pairs = zip(weights, advice, strict=True)
         columns["log_weights"] = [np.full_like(a, np.nan) if w is None else w for w, a in pairs]
     for name, values in columns.items():
-        if name != "context" and len({value is None for value in values}) > 1:
+        if name not in _BROUGHT and len({value is None for value in values}) > 1:
             raise InvalidInput(f"decisions must all have {name}, or none of them; got a mixture")
-    return {name: values for name, values in columns.items() if name == "context" or values[0] is not None}
+    kept = {name for name, values in columns.items() if any(value is not None for value in values)}
+    return {name: values for name, values in columns.items() if name in kept or name == "context"}
 
 
 def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
@@ -254,8 +270,12 @@ def _unlisted(value: Any) -> Any:
 
 
 _FLOATS = ("propensities", "advice", "bonus", "log_weights")
-_WRITE: dict[str, Callable[[Any], Any]] = {"context": encode, **dict.fromkeys(_FLOATS, encode_floats)}
-_READ: dict[str, Callable[[Any], Any]] = {"context": decode, **dict.fromkeys(_FLOATS, decode_floats)}
+_BROUGHT = ("context", "features")
+_WRITE: dict[str, Callable[[Any], Any]] = {**(dict.fromkeys(_BROUGHT, encode) | dict.fromkeys(_FLOATS, encode_floats))}
+_READ: dict[str, Callable[[Any], Any]] = {
+    **(dict.fromkeys(_BROUGHT, decode) | dict.fromkeys(_FLOATS, decode_floats)),
+    "arms": lambda names: tuple(names) if isinstance(names[0], str) else [tuple(row) for row in names],
+}
 
 
 def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
@@ -272,7 +292,7 @@ def _spread(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _stacked(name: str, values: list[Any]) -> Any:
-    if name == "context":
+    if name in ("context", "arms", "features"):
         return values
     try:
         return np.stack([np.asarray(value) for value in values])

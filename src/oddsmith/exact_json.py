@@ -2,7 +2,7 @@
 
 Numbers, strings, lists and dicts are themselves; NaN is null where a float is expected. What JSON has no word for
 is tagged: {"$array": …, "dtype": …}, {"$tuple": …}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys, and
-{"$rows": names, "values": …} for data frames, which come back as the list of their rows.
+{"$rows": names, "values": …} for data frames, which come back as the list of their rows; {"$offer": …} for offers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.contexts import NamedRow, is_table, missing, one, plain, rows, shown, simple
 from oddsmith.errors import InvalidInput
+from oddsmith.offer import AnyOffer, Offer, OfferBatch
 
 __all__ = ["Json", "decode", "decode_floats", "encode", "encode_floats"]
 
@@ -63,14 +64,12 @@ def encode(value: object) -> Json:
         return _rows(value) or [encode(inner) for inner in value]
     if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == np.object_):
         return encode(list(rows(value)))
+    if isinstance(value, AnyOffer):
+        return _offers(value)
     if isinstance(value, tuple):
         return {"$tuple": [encode(inner) for inner in value]}
-    if isinstance(value, NamedRow):
-        return {"$row": encode(dict(value))}
     if isinstance(value, dict):
-        if all(isinstance(name, str) and not name.startswith("$") for name in value):
-            return {name: encode(inner) for name, inner in value.items()}
-        return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
+        return _dict(value)
     if is_table(value):
         return encode(list(rows(value)))
     row = one(value)
@@ -85,6 +84,22 @@ def encode(value: object) -> Json:
     then = "give what matters of it as numbers or text, or leave it out"
     kinds = "numbers, text, times, lists and dicts"
     raise InvalidInput(f"context must hold what JSON can, {kinds}; got {shown(value)}: {then}")
+
+
+def _dict(value: dict[Any, Any]) -> Json:
+    """A dict; a row of a table, and one with unusual keys, is tagged."""
+    if isinstance(value, NamedRow):
+        return {"$row": encode(dict(value))}
+    if all(isinstance(name, str) and not name.startswith("$") for name in value):
+        return {name: encode(inner) for name, inner in value.items()}
+    return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
+
+
+def _offers(value: AnyOffer) -> Json:
+    """An offer, or a batch of them."""
+    if isinstance(value, Offer):
+        return {"$offer": [encode(value.context), list(value.arms), encode(value.features)]}
+    return {"$offers": [_offers(offer) for offer in value.offers]}
 
 
 def _time(value: object) -> Json:
@@ -137,4 +152,6 @@ _READ: dict[str, Callable[[Any], object]] = {
     "$date": date.fromisoformat,
     "$clock": time.fromisoformat,
     "$span": lambda parts: timedelta(*parts),
+    "$offer": lambda parts: Offer(decode(parts[0]), tuple(parts[1]), decode(parts[2])),
+    "$offers": lambda parts: OfferBatch(tuple(map(decode, parts))),
 }

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 import oddsmith as od
 from oddsmith.experts import Fourier, LearningExperts, Logistic, Products, Ridge
-from oddsmith.policies.auto import SIZES, with_arms
+from oddsmith.policies.auto import SIZES
 from oddsmith.worlds import dataset
 
 
@@ -144,13 +144,13 @@ def test_arms_that_come_later_are_tried_and_learnt() -> None:
     state = policy.init()
     for t, row in enumerate(x):
         if t == 300:
-            policy, state = with_arms(policy, state, ["left", "right"])
+            policy, state = policy.with_arms(state, ["left", "right"])
         decision = od.decide(policy, state, row, float(rng.random()), step=t + 1)
         state = policy.update(state, decision, float((row[0] < 0) == (decision.number == 0)))
     best = np.array([policy.odds(state, row).propensities.argmax() for row in x[:100]])
     assert (best == (x[:100, 0] > 0)).mean() > 0.85
-    with pytest.raises(od.InvalidInput, match="LearningExperts to gain arms"):
-        with_arms(od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.0), state, ["a"])
+    with pytest.raises(od.InvalidInput, match="GivenExperts are made for the arms they have"):
+        od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.0).with_arms(state, ["a"])
 
 
 def test_a_short_memory_where_the_world_turns() -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "categorical",
     "has_names",
     "is_batch",
+    "is_series",
     "is_table",
     "joined",
     "length",

@@ -9,7 +9,15 @@ from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.isolated import Isolated
-from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
+from oddsmith.experts.learners import (
+    Forest,
+    LearningExperts,
+    Logistic,
+    PooledForest,
+    PooledRidge,
+    Ridge,
+    SharedExperts,
+)
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
@@ -37,10 +45,13 @@ __all__ = [
     "ModelExperts",
     "OnnxExperts",
     "Plain",
+    "PooledForest",
+    "PooledRidge",
     "Products",
     "RefittedExperts",
     "Ridge",
     "Schema",
+    "SharedExperts",
     "Stacked",
     "TableExperts",
     "ball_cover",

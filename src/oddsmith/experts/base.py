@@ -14,12 +14,14 @@ from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.failures import Record
+from oddsmith.offer import AnyOffer
 from oddsmith.weights import greedy, vote
 
 __all__ = [
     "Experts",
     "Fused",
     "Wrapper",
+    "arms_needed",
     "as_floats",
     "as_predictions",
     "check_bank",
@@ -28,6 +30,7 @@ __all__ = [
     "no_infinity",
     "numbered",
     "raised",
+    "refuse_offer",
 ]
 
 
@@ -70,6 +73,11 @@ class Experts:
             return False
 
         @property
+        def takes_offers(self) -> bool:
+            """Whether it is asked with an `Offer` where arms come with the call; `predict` is then (…, N, K_t)."""
+            return False
+
+        @property
         def version(self) -> str | None:
             """The user's name for this training of the models, if there is one."""
             return None
@@ -80,7 +88,7 @@ class Experts:
             return False
     else:
         arms = version = None
-        learns = own = unversioned = False
+        learns = own = unversioned = takes_offers = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward; fixed experts have none."""
@@ -111,6 +119,10 @@ class Experts:
         """The state after one reward; whatever can raise must come before the first write."""
         return state
 
+    def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
+        """This bank and its state with further arms behind the old ones, of which nothing is known."""
+        raise InvalidInput(f"experts must be able to gain arms; {type(self).__name__} are made for the arms they have")
+
     def split(self) -> "tuple[Experts, ...]":
         """Banks that can fail on their own and are this one side by side; empty where it cannot be taken apart."""
         return ()
@@ -135,6 +147,10 @@ class Wrapper(Experts):
         own = property(attrgetter("experts.own"))
         version = property(attrgetter("experts.version"))
         unversioned = property(attrgetter("experts.unversioned"))
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.experts.takes_offers
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return self.experts.init(shape)
@@ -165,6 +181,19 @@ def check_bank(what: str, experts: object) -> None:
     """Refuse what is not a bank of experts."""
     if not isinstance(experts, Experts):
         raise InvalidInput(f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}")
+
+
+def refuse_offer(experts: Experts, context: object, instead: str = "make them without arms") -> None:
+    """Refuses arms that come with the call, where these experts have their own."""
+    if isinstance(context, AnyOffer):
+        kind = type(experts).__name__
+        raise InvalidInput(f"{kind} of fixed arms cannot choose among arms that come with the call: {instead}")
+
+
+def arms_needed(experts: Experts) -> InvalidInput:
+    """The refusal of a context without arms, where experts were made without arms."""
+    kind = type(experts).__name__
+    return InvalidInput(f"{kind} made without arms need them with the call: decide(context, arms=…)")
 
 
 def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:

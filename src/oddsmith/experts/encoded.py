@@ -6,8 +6,9 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, Fused, Wrapper, check_bank
+from oddsmith.experts.base import Experts, Fused, Wrapper, arms_needed, check_bank
 from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer, Offer
 
 __all__ = ["Encoded"]
 
@@ -15,6 +16,9 @@ __all__ = ["Encoded"]
 @dataclass(frozen=True)
 class Encoded(Wrapper):
     """`experts` that are asked about `schema.encode(context)`: dicts and rows of data frames become their numbers.
+
+    Where arms come with the call, they are asked about a row for each arm: the numbers of the context, then those that
+    `arm_schema` makes of the arm's features.
 
     >>> import numpy as np
     >>> from oddsmith.experts.linear import LinearExperts
@@ -24,18 +28,22 @@ class Encoded(Wrapper):
     """
 
     experts: Experts
-    schema: Schema
+    schema: Schema | None
+    arm_schema: Schema | None = None
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
-        if not isinstance(self.schema, Schema):
-            raise InvalidInput(f"schema must be a Schema; got {type(self.schema).__name__}")
+        for schema in (self.schema, self.arm_schema):
+            if not isinstance(schema, Schema | None):
+                raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
+        if self.schema is None and self.arm_schema is None:
+            raise InvalidInput("schema must be a Schema, of contexts or of arms; got none")
 
     def predict(self, state: State, context: Context) -> Array:
-        return self.experts.predict(state, self.schema.encode(context))
+        return self.experts.predict(state, self._encoded(context))
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        return self.experts.advise(state, self.schema.encode(context), eligible)
+        return self.experts.advise(state, self._encoded(context), eligible)
 
     def fused(
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
@@ -43,7 +51,16 @@ class Encoded(Wrapper):
         """The compiled call of the bank inside; a bank that has none is not worth encoding the context twice."""
         if kernels.compiled() is None or type(self.experts).advise is not Experts.advise:
             return None
-        return self.experts.fused(state, self.schema.encode(context), log_weights, gamma, eligible)
+        return self.experts.fused(state, self._encoded(context), log_weights, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.experts.update(state, decision._replace(context=self.schema.encode(decision.context)), reward)
+        encoded = self._encoded(decision.question)
+        own = {"context": None, "features": encoded.features} if isinstance(encoded, Offer) else {"context": encoded}
+        return self.experts.update(state, decision._replace(**own), reward)
+
+    def _encoded(self, context: Context) -> Context:
+        if isinstance(context, AnyOffer):
+            return context.encoded(self.schema, self.arm_schema)
+        if self.schema is None:
+            raise arms_needed(self)
+        return self.schema.encode(context)

@@ -10,18 +10,30 @@ from oddsmith.arrays import Array
 from oddsmith.contexts import is_batch, length, one, rows
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.experts.base import Experts, as_floats, as_predictions, check_names, raised
+from oddsmith.experts.base import (
+    Experts,
+    arms_needed,
+    as_floats,
+    as_predictions,
+    check_names,
+    raised,
+    refuse_offer,
+)
+from oddsmith.offer import AnyOffer, Offer
 
 __all__ = ["FunctionExperts"]
+
+_TAKES = {2: "(context) or (context, arm)", 3: "(context), (context, arm) or (context, arm, features)"}
 
 
 @dataclass(frozen=True)
 class FunctionExperts(Experts):
     """Experts from functions: `f(context, arm)` gives one number, `f(context)` gives all K of them.
 
-    `arm` is the arm's name. One context is a number, a string, a dict, a 1-D array or a row of a data frame; a list, a
-    2-D array or a data frame is a batch, and each function is called once per row. Rows of data frames are dicts, with
-    None where a value is missing. What a function raises is ExpertFailed, with its name and the first line.
+    `arm` is the arm's name. Without `arms`, they come with the call, and `f(context, arm, features)` may read what is
+    known of each (None if nothing is). One context is a number, a string, a dict, a 1-D array or a row of a data frame;
+    a list, a 2-D array or a data frame is a batch, and each function is called once per row. Rows of data frames are
+    dicts, with None where a value is missing. What a function raises is ExpertFailed, with its name and the first line.
 
     >>> def night_owl(context, arm):
     ...     return context["hour"] / 24 if arm == "late" else 0.4
@@ -30,18 +42,19 @@ class FunctionExperts(Experts):
     """
 
     functions: Mapping[str, Callable[..., object]]
-    arms: Sequence[str] = ()
+    arms: Sequence[str] | None = None
     _arities: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.functions, Mapping):
             raise InvalidInput(f"functions must be a dict of name: function; got {type(self.functions).__name__}")
         check_names("names", self.functions)
-        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
         object.__setattr__(self, "functions", dict(self.functions))
         object.__setattr__(self, "_arities", {name: _arity(function) for name, function in self.functions.items()})
-        if wrong := [name for name, arity in self._arities.items() if arity not in (1, 2)]:
-            raise InvalidInput(f"functions must take (context) or (context, arm); got {wrong[0]!r} which takes neither")
+        allowed = (1, 2) if self.arms is not None else (1, 2, 3)
+        if wrong := [name for name, arity in self._arities.items() if arity not in allowed]:
+            raise InvalidInput(f"functions must take {_TAKES[len(allowed)]}; got {wrong[0]!r} which takes neither")
 
     @property
     def names(self) -> Sequence[str]:
@@ -51,32 +64,49 @@ class FunctionExperts(Experts):
         """One bank for each function, so that a guard can tell them apart."""
         return tuple(FunctionExperts({name: function}, self.arms) for name, function in self.functions.items())
 
-    def predict(self, state: State, context: Context) -> Array:
-        if type(context) is dict or not is_batch(context):
-            return self._row(one(context))
-        return np.stack([self._row(row) for row in rows(context)[: length(context)]])
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None
 
-    def _row(self, context: Context) -> Array:
-        answer = [self._predictions(name, function, context) for name, function in self.functions.items()]
+    def predict(self, state: State, context: Context) -> Array:
+        if isinstance(context, AnyOffer):
+            if self.arms is not None:
+                refuse_offer(self, context)
+            predictions = [self._row(offer) for offer in context.offers]
+            return np.stack(predictions) if context.lead else predictions[0]
+        if self.arms is None:
+            raise arms_needed(self)
+        if type(context) is dict or not is_batch(context):
+            return self._row(Offer(one(context), tuple(self.arms)))
+        arms = tuple(self.arms)
+        return np.stack([self._row(Offer(row, arms)) for row in rows(context)[: length(context)]])
+
+    def _row(self, offer: Offer) -> Array:
+        answer = [self._predictions(name, function, offer) for name, function in self.functions.items()]
         return as_predictions(answer, n_experts=len(answer), source="FunctionExperts")
 
-    def _predictions(self, name: str, function: Callable[..., object], context: Context) -> Array:
+    def _called(self, name: str, function: Callable[..., object], offer: Offer) -> object:
+        context, features = one(offer.context), offer.features or {}
+        if self._arities[name] == 3:
+            return [function(context, arm, features.get(arm)) for arm in offer.arms]
+        return [function(context, arm) for arm in offer.arms] if self._arities[name] == 2 else function(context)
+
+    def _predictions(self, name: str, function: Callable[..., object], offer: Offer) -> Array:
         try:
-            per_arm = self._arities[name] == 2
-            answer = [function(context, arm) for arm in self.arms] if per_arm else function(context)
+            answer = self._called(name, function, offer)
         except OddsmithError:
             raise
         except Exception as error:
             raise raised(f"expert {name!r}", error) from error
         values = as_floats(answer, source=f"expert {name!r}")
-        if values.shape != (len(self.arms),):
-            wanted = f"{len(self.arms)} numbers, one per arm"
+        if values.shape != (len(offer.arms),):
+            wanted = f"{len(offer.arms)} numbers, one per arm"
             raise ExpertFailed(f"expert {name!r} must give {wanted}; got shape {values.shape}", kind="shape")
         return values
 
 
 def _arity(function: object) -> int:
-    """How many positional arguments a function requires: 1 or 2, or -1 for something else."""
+    """How many positional arguments a function requires, or -1 for what is no function."""
     if not callable(function):
         return -1
     try:

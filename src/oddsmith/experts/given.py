@@ -8,7 +8,9 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
+from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, as_predictions, check_names
+from oddsmith.offer import AnyOffer
 
 __all__ = ["GivenExperts"]
 
@@ -17,6 +19,8 @@ __all__ = ["GivenExperts"]
 class GivenExperts(Experts):
     """Experts whose predictions arrive as the context (…, N, K), for models that live elsewhere.
 
+    Where arms come with the call, a column for each of them, in the offer's order.
+
     >>> GivenExperts(["old", "new"]).predict((), [[0.1, 0.3], [0.2, 0.1]])
     array([[0.1, 0.3],
            [0.2, 0.1]])
@@ -24,12 +28,14 @@ class GivenExperts(Experts):
 
     names: Sequence[str]
 
-    own = True
+    own = takes_offers = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))
 
     def predict(self, state: State, context: Context) -> Array:
+        if isinstance(context, AnyOffer):
+            return self._offered(context)
         if (
             isinstance(context, np.ndarray)
             and context.dtype == np.float64
@@ -38,3 +44,10 @@ class GivenExperts(Experts):
             return context
         predictions = numbers(context, "give a row of numbers for each expert, one per arm")
         return as_predictions(predictions, n_experts=len(self.names), source="the context of GivenExperts")
+
+    def _offered(self, offer: AnyOffer) -> Array:
+        predictions = self.predict((), offer.context)
+        if predictions.shape[:-2] != offer.lead or predictions.shape[-1] != len(offer.arms):
+            wanted = f"{len(self.names)} x {len(offer.arms)}, a column for each arm offered"
+            raise InvalidInput(f"context must be predictions, {wanted}; got shape {predictions.shape}")
+        return predictions

@@ -19,6 +19,7 @@ from oddsmith.experts.base import Experts, Wrapper, check_bank, check_names
 from oddsmith.experts.failures import CallFailure, Record
 from oddsmith.experts.outcomes import Advice, CallResult, Leaf, Pace, ask, common_shape, leaves
 from oddsmith.experts.workers import Workers
+from oddsmith.offer import AnyOffer
 
 __all__ = ["Guarded"]
 
@@ -147,7 +148,8 @@ class Guarded(Wrapper):
 
     def _advice(self, outcomes: list[tuple[Leaf, CallResult]], context: Context, eligible: Bools | None) -> Advice:
         """The outcomes as one array each; failures are counted, and sleep."""
-        n_arms = len(self.arms) if self.arms is not None else eligible.shape[-1] if eligible is not None else None
+        arms = context.arms if isinstance(context, AnyOffer) else self.arms
+        n_arms = len(arms) if arms is not None else eligible.shape[-1] if eligible is not None else None
         lead, n_arms = common_shape(outcomes, context, n_arms)
         parts: list[Advice] = []
         for leaf, outcome in outcomes:

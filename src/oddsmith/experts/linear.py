@@ -7,12 +7,13 @@ from typing import Any, Literal
 import numpy as np
 
 from oddsmith import kernels
-from oddsmith.arrays import Array, Bools, Real, finite
+from oddsmith.arrays import Array, Bools, Real, finite, row_products
 from oddsmith.contexts import numbers
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, Fused, check_names, numbered
+from oddsmith.experts.base import Experts, Fused, check_names, numbered, refuse_offer
 from oddsmith.experts.covers import Cover
+from oddsmith.offer import AnyOffer
 
 __all__ = ["LinearExperts"]
 
@@ -43,6 +44,10 @@ class LinearExperts(Experts):
 
     own = True
 
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None and self.weights.ndim == 2
+
     def __post_init__(self) -> None:
         weights = self.weights.points if isinstance(self.weights, Cover) else self.weights
         single = getattr(weights, "dtype", None) == np.float32
@@ -65,6 +70,8 @@ class LinearExperts(Experts):
         object.__setattr__(self, "_one_call", checked.ndim == 2 and self.link == "logistic")
 
     def predict(self, state: State, context: Context) -> Array:
+        if isinstance(context, AnyOffer):
+            return self._offered(context)
         features = self._features(context)
         scores = np.dot(features, self._columns) if features.ndim == 2 else features @ self._columns
         if self.weights.ndim == 3:
@@ -75,7 +82,7 @@ class LinearExperts(Experts):
         self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
     ) -> Fused | None:
         """Scores, link and vote in one compiled call for one decision of logistic experts; else as other banks."""
-        compiled = kernels.compiled()
+        compiled = None if isinstance(context, AnyOffer) else kernels.compiled()
         if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
             features = self._features(context)
             if features.ndim == 2 and features.flags.c_contiguous and isinstance(gamma, float):
@@ -83,6 +90,13 @@ class LinearExperts(Experts):
                 if fused is not None:
                     return fused
         return Experts.fused(self, state, context, log_weights, gamma, eligible)
+
+    def _offered(self, offer: AnyOffer) -> Array:
+        """Predictions of arms that come with the call; a row's score is a function of that row alone."""
+        if not self.takes_offers:
+            refuse_offer(self, offer, "give weights (N, d), and no arms")
+        features = self._features(offer.rows())
+        return _LINKS[self.link](row_products(features, self._columns)).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""

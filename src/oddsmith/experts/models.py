@@ -1,6 +1,6 @@
 """ModelExperts: a dict of trained models, each an expert."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,22 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, check_range, finite
-from oddsmith.contexts import (
-    NamedRow,
-    as_array,
-    check_columns,
-    has_names,
-    is_batch,
-    is_table,
-    length,
-    missing,
-    numbers,
-    rows,
-    shown,
-)
+from oddsmith.contexts import as_array, has_names, is_batch, length, numbers
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput, MissingExtra, OddsmithError
-from oddsmith.experts.base import Experts, as_floats, check_names, no_infinity, raised
+from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.experts.base import (
+    Experts,
+    arms_needed,
+    as_floats,
+    check_names,
+    no_infinity,
+    raised,
+    refuse_offer,
+)
+from oddsmith.experts.model_frames import NAMES, as_frame, ordered
+from oddsmith.offer import AnyOffer
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -39,6 +37,9 @@ class ModelExperts(Experts):
       * a dict of arm name: model, or a list of K models: each arm's model is asked about the context;
       * else one model answers for all arms: K columns, by `classes_` where the model has the arms as classes.
 
+    Without `arms`, they come with the call: one row for each arm, [context, features of the arm], or a data frame with
+    the names of both, and the answer is the reward's mean.
+
     Predictions are clipped to `clip`, visibly: votes are taken before clipping, which would make ties. Each model is
     called once per batch (once per arm, where each arm has its own). Dicts and rows with names reach the models as a
     data frame; a model that was fitted on one gets its columns in that order, NaN where one is absent, and no others.
@@ -52,7 +53,7 @@ class ModelExperts(Experts):
     """
 
     models: Mapping[str, Any]
-    arms: Sequence[str]
+    arms: Sequence[str] | None = None
     arm_features: npt.ArrayLike | None = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str | None = None
@@ -61,16 +62,18 @@ class ModelExperts(Experts):
         if not isinstance(self.models, Mapping):
             raise InvalidInput(f"models must be a dict of name: model; got {type(self.models).__name__}")
         check_names("names", self.models)
-        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        if self.arms is None and self.arm_features is not None:
+            raise InvalidInput("arm_features must come with the call where the arms do: leave them out")
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
         check_range(*self.clip)
         object.__setattr__(self, "models", {name: self._per_arm(name, model) for name, model in self.models.items()})
         if self.arm_features is not None and not isinstance(self.arm_features, str):
             features = finite("arm_features", self.arm_features, ndim=2)
-            if len(features) != len(self.arms):
+            if len(features) != len(self._arms):
                 raise InvalidInput(
-                    f"arm_features must have one row for each of {len(self.arms)} arms; got {len(features)}"
+                    f"arm_features must have one row for each of {len(self._arms)} arms; got {len(features)}"
                 )
             object.__setattr__(self, "arm_features", features)
         elif self.arm_features not in (None, "context"):
@@ -79,6 +82,17 @@ class ModelExperts(Experts):
     @property
     def names(self) -> Sequence[str]:
         return tuple(self.models)
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None
+
+    @property
+    def _arms(self) -> Sequence[str]:
+        """The names of the arms, where they do not come with the call."""
+        if self.arms is None:
+            raise arms_needed(self)
+        return self.arms
 
     @property
     def _bare(self) -> bool:
@@ -103,17 +117,32 @@ class ModelExperts(Experts):
 
     def _raw(self, context: Context) -> Array:
         """Unclipped predictions (…, N, K), arms outermost in memory."""
-        rows, lead = self._rows(context)
+        if isinstance(context, AnyOffer):
+            rows, shape = self._offered(context), (*context.lead, len(context.arms))
+        else:
+            rows, lead = self._rows(context)
+            shape = (*lead, len(self._arms))
         mean = np.stack([self._ask_or_fail(name, model, rows) for name, model in self.models.items()], axis=-1)
-        return np.swapaxes(mean.reshape(*lead, len(self.arms), len(self.models)), -1, -2)
+        return np.swapaxes(mean.reshape(*shape, len(self.models)), -1, -2)
+
+    def _offered(self, offer: AnyOffer) -> Any:
+        """A row for each arm that came with the call: a frame where context or features have names."""
+        if self.arms is not None:
+            refuse_offer(self, offer)
+        first = offer.offers[0]
+        named = has_names(first.context) or any(has_names(row) for row in (first.features or {}).values())
+        if named and not self._bare:
+            return as_frame(offer.records())
+        rows = offer.rows()
+        return rows.reshape(-1, rows.shape[-1])
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """The rows for the models, and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
-            return (_frame(context), (length(context),)) if is_batch(context) else (_frame([context]), ())
+            return (as_frame(context), (length(context),)) if is_batch(context) else (as_frame([context]), ())
         by_arms = isinstance(self.arm_features, np.ndarray)
-        features = np.atleast_1d(numbers(context, _NAMES)) if by_arms else _as_features(context)
-        n_arms = len(self.arms)
+        features = np.atleast_1d(numbers(context, NAMES)) if by_arms else _as_features(context)
+        n_arms = len(self._arms)
         if features.shape[-1] == 0 and not by_arms:
             raise InvalidInput(f"context must have at least one number; got none, shape {features.shape}")
         if self.arm_features is None:
@@ -142,9 +171,9 @@ class ModelExperts(Experts):
         """One model's answers for all rows and arms, flat (rows · K)."""
         n = len(rows)
         if isinstance(model, tuple):
-            return np.stack([_mean_reward(name, one, _ordered(rows, one)) for one in model], axis=-1).reshape(-1)
-        rows = _ordered(rows, model)
-        if self.arm_features is not None:
+            return np.stack([_mean_reward(name, one, ordered(rows, one)) for one in model], axis=-1).reshape(-1)
+        rows = ordered(rows, model)
+        if self.arm_features is not None or self.arms is None:
             return _mean_reward(name, model, rows)
         classes = getattr(model, "classes_", None) if hasattr(model, "predict_proba") else None
         mean = _numbers(name, model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
@@ -157,15 +186,17 @@ class ModelExperts(Experts):
 
     def _per_arm(self, name: str, model: object) -> Any:
         """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
+        if self.arms is None and isinstance(model, Mapping | Sequence):
+            raise InvalidInput(f"model {name!r} must be one model for all arms where these come with the call")
         if isinstance(model, Mapping):
-            if set(model) != set(self.arms):
+            if set(model) != set(self._arms):
                 raise InvalidInput(
-                    f"model {name!r} must have one model for each arm {list(self.arms)}; got {list(model)}"
+                    f"model {name!r} must have one model for each arm {list(self._arms)}; got {list(model)}"
                 )
-            model = [model[arm] for arm in self.arms]
+            model = [model[arm] for arm in self._arms]
         each = tuple(model) if isinstance(model, Sequence) else (model,)
-        if isinstance(model, Sequence) and len(each) != len(self.arms):
-            raise InvalidInput(f"model {name!r} must be {len(self.arms)} models, one per arm; got {len(each)}")
+        if isinstance(model, Sequence) and len(each) != len(self._arms):
+            raise InvalidInput(f"model {name!r} must be {len(self._arms)} models, one per arm; got {len(each)}")
         for one in each:
             if not hasattr(one, "predict_proba") and not hasattr(one, "predict"):
                 raise InvalidInput(f"model {name!r} must have predict_proba or predict; got {type(one).__name__}")
@@ -175,7 +206,7 @@ class ModelExperts(Experts):
 def _as_features(context: Context) -> Array:
     """A context, or a batch of them, as an array of at least one axis; text stays for models that read it."""
     if has_names(context) or isinstance(context, np.ma.MaskedArray):
-        return np.atleast_1d(numbers(context, _NAMES))
+        return np.atleast_1d(numbers(context, NAMES))
     features = np.atleast_1d(as_array(context))
     if features.dtype.kind in "cmMSV":
         return np.atleast_1d(numbers(features))  # which refuses them
@@ -223,77 +254,3 @@ def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str])
 def _numbers(name: str, mean: object) -> Array:
     source = f"model {name!r}"
     return no_infinity(as_floats(mean, source=source).astype(np.float64, copy=False), source=source)
-
-
-def _frame(contexts: Context) -> Any:
-    """Contexts with names as a data frame: polars frames as they are, everything else in pandas, NaN for missing.
-
-    A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and marked as unordered.
-    """
-    if is_table(contexts) and hasattr(contexts, "to_dicts"):
-        return contexts
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
-    if is_table(contexts):
-        return _with_nan(contexts if hasattr(contexts, "iloc") else _converted(contexts.to_pandas))
-    each = rows(contexts)
-    if wrong := [row for row in each if not isinstance(row, Mapping)]:
-        raise InvalidInput(f"contexts must be in one form; got a dict and {shown(wrong[0])}: bring dicts or arrays")
-    records = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in each]
-    frame = _converted(lambda: pd.DataFrame(records))
-    empty = [name for name in frame.columns if frame[name].isna().all()]
-    frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
-    if all(isinstance(row, NamedRow) for row in each):
-        return frame
-    frame = frame[sorted(frame.columns, key=str)]
-    frame.attrs[_UNORDERED] = True
-    return frame
-
-
-def _converted(convert: Callable[[], Any]) -> Any:
-    """A frame that pandas makes; what it cannot hold is refused."""
-    try:
-        return convert()
-    except Exception as error:  # pyarrow and pandas have their own reasons
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidInput(f"contexts must be what a pandas frame can hold; {why:.160}") from error
-
-
-def _with_nan(frame: Any) -> Any:
-    """A pandas frame whose missing values are NaN, in columns of numpy's types: what models read."""
-    changed = {}
-    for place, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        if kind == "category" or (isinstance(kind, np.dtype) and kind != np.object_):
-            continue
-        column, gaps = frame.iloc[:, place], frame.iloc[:, place].isna()
-        if not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb":
-            changed[name] = column.to_numpy(np.float64, na_value=np.nan) if gaps.any() else column.to_numpy()
-        elif gaps.any() and getattr(kind, "kind", "O") == "O":
-            changed[name] = column.astype(object).where(~gaps, np.nan)
-    return frame.assign(**changed) if changed and frame.columns.is_unique else frame
-
-
-def _ordered(frame: Any, model: object) -> Any:
-    """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
-    if not is_table(frame):
-        return frame
-    fitted, columns = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
-    if not fitted and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
-        raise InvalidInput(
-            f"context must be numbers in an array, as those the model was fitted on; got a dict, whose order means "
-            f"nothing: fit it on a data frame, or {_NAMES}"
-        )
-    if not fitted or fitted == columns:
-        return frame
-    if not set(fitted) <= set(columns):
-        check_columns(fitted, columns)
-        if not hasattr(frame, "reindex"):
-            frame = _frame(rows(frame))
-        return frame.reindex(columns=list(fitted))
-    return frame[list(fitted)]
-
-
-_UNORDERED = "oddsmith: columns of dicts"
-_NAMES = "ask the experts through Encoded(experts, schema), which reads names"

@@ -15,6 +15,7 @@ from oddsmith.errors import ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts, as_predictions
 from oddsmith.experts.failures import CallFailure
 from oddsmith.experts.stack import Stacked
+from oddsmith.offer import AnyOffer
 
 __all__ = ["Advice", "CallResult", "Leaf", "Pace", "ask", "common_shape", "leaves"]
 
@@ -93,6 +94,8 @@ def common_shape(
     fitting = [shape for shape in counts if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)]
     if fitting:
         return max(fitting, key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0))
+    if isinstance(context, AnyOffer):
+        return context.lead, len(context.arms)
     if n_arms is None:
         raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
     return (), n_arms
@@ -103,6 +106,8 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
 
     An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts, or one with n arms.
     """
+    if isinstance(context, AnyOffer):
+        return [context.lead]
     if context is None or isinstance(context, Mapping | str | bytes | int | float):
         return [()]
     if isinstance(context, np.ndarray):

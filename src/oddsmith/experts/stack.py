@@ -47,6 +47,10 @@ class Stacked(Experts):
     def unversioned(self) -> bool:
         return any(bank.unversioned for bank in self.banks)
 
+    @property
+    def takes_offers(self) -> bool:
+        return all(bank.takes_offers for bank in self.banks)
+
     def split(self) -> tuple[Experts, ...]:
         return self.banks
 

@@ -10,7 +10,7 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.contexts import as_array, shown
 from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, check_names, numbered
+from oddsmith.experts.base import Experts, check_names, numbered, refuse_offer
 
 __all__ = ["TableExperts"]
 
@@ -50,6 +50,7 @@ class TableExperts(Experts):
         return arms_first.argmax(axis=1).astype(np.int64) if sole else None
 
     def predict(self, state: State, context: Context) -> Array:
+        refuse_offer(self, context, "take FunctionExperts, which get the arm's name")
         index = as_array(context)
         n = len(self.table)
         if index.dtype.kind not in "iu" or index.size == 0 or index.min() < 0 or index.max() >= n:

@@ -45,6 +45,7 @@ class BuildContext:
     dim: int = 0
     rows_per_arm: bool = False
     contexts: Any = None
+    arm_schema: Schema | None = None
     drifts: bool = False
     timeout_ms: float = 50.0
 

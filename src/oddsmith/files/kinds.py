@@ -68,7 +68,14 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "python": (from_factory,),
 }
 _FAMILIES = {"logistic": LogisticFamily(), "linear": LinearFamily()}
-_BUILT = ("build", "experts", "arms", "n_arms", "schema")  # come from the build context, not from the table
+_BUILT = (
+    "build",
+    "experts",
+    "arms",
+    "n_arms",
+    "schema",
+    "arm_schema",
+)  # come from the build context, not from the table
 
 
 def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
@@ -207,6 +214,7 @@ _READERS: dict[str, Callable[[Keys, BuildContext, Parameter], Any]] = {
     "experts": lambda _, build, __: build.experts,
     "arms": lambda _, build, __: build.arms,
     "schema": lambda _, build, __: build.schema,
+    "arm_schema": lambda _, build, __: build.arm_schema,
     "contexts": _contexts,
     "rows_per_arm": lambda keys, build, __: keys.flag("rows_per_arm", build.rows_per_arm),
     "family": lambda keys, _, __: _FAMILIES[keys.text("family", "logistic", choices=_FAMILIES)],

@@ -27,6 +27,8 @@ class Log:
     drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs; `experts`
     names the N experts, whose predictions of the drawn arm `advice` then is. `context` is an array, a list or a data
     frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that decided. `arms` names the K arms.
+    Where arms came with the call, `offered` has the names of each row, whose odds come first in `propensities`, and
+    `features` what was known of them, or of the drawn one, by name.
     Anything wrong is refused with column, row and rule. A slice, a mask or a list of numbers gives a log of those rows;
     a number gives a row, and so does iteration: a dict of its columns.
 
@@ -52,6 +54,8 @@ class Log:
     time: Any = None
     decision_id: Any = None
     fingerprint: Any = None
+    offered: Any = None
+    features: Any = None
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
 
@@ -73,7 +77,8 @@ class Log:
         """The log of these decisions and rewards (NaN where none has come); more columns by name."""
         stacked = decisions if isinstance(decisions, Decision) else Decision.stacked(decisions)
         numbered = stacked.numbered()
-        fields = {name: getattr(numbered, name) for name in Decision._fields if name != "index"}
+        fields = {name: getattr(numbered, name) for name in Decision._fields if name not in ("index", "arms")}
+        fields["offered"] = numbered.arms
         if numbered.step is None or None in np.atleast_1d(numbered.step):
             fields["step"] = None
         fields.update(reward=rewards, **columns)
@@ -102,7 +107,8 @@ class Log:
         if self.propensities is None:
             raise InvalidInput("column propensities: must be there to make decisions; got none")
         learnt = self.advice, self.bonus, self.log_weights
-        return Decision(self.step, self.context, self.eligible, self.arm, self.propensities, *learnt)
+        brought = None, self.offered, self.features
+        return Decision(self.step, self.context, self.eligible, self.arm, self.propensities, *learnt, *brought)
 
     def rewarded(self) -> "Log":
         """The rows whose reward has arrived."""

@@ -1,6 +1,6 @@
 """Policies turn a state and a context into odds."""
 
-from oddsmith.policies.auto import auto, with_arms
+from oddsmith.policies.auto import auto
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.epoch_greedy import EpochGreedy
@@ -75,5 +75,4 @@ __all__ = [
     "thompson_sampling",
     "tuned",
     "uniform",
-    "with_arms",
 ]

@@ -1,21 +1,29 @@
 """auto: a policy that needs no models; learners with different beliefs, weighed by GTS."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import check_names
+from oddsmith.experts.base import Experts, check_names
 from oddsmith.experts.features import Fourier, Joined, Plain
-from oddsmith.experts.learners import Forest, Learner, LearningExperts, Ridge
+from oddsmith.experts.learners import (
+    Forest,
+    Learner,
+    LearningExperts,
+    PooledForest,
+    PooledLearner,
+    PooledRidge,
+    Ridge,
+    SharedExperts,
+)
 from oddsmith.experts.schema import Schema
 from oddsmith.losses import square_loss
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.over_experts import ExpertState
 
-__all__ = ["SIZES", "auto", "with_arms"]
+__all__ = ["SIZES", "auto"]
 
 
 def _curved(n: int) -> Ridge:
@@ -32,13 +40,15 @@ _PRIOR = {1: (1.0,), 2: (0.5, 0.05, 0.45)}  # over a size's learners and their b
 
 
 def auto(
-    arms: Sequence[str],
+    arms: Sequence[str] | None = None,
     *,
     schema: Schema | None = None,
+    arm_schema: Schema | None = None,
     size: str = "normal",
     gamma: float = 0.005,
     share: float = 0.0,
     rows_per_arm: bool = False,
+    most_arms: int = 10_000,
 ) -> GeneralizedThompsonSampling:
     """GTS over online learners: a smooth one, a forest, and the average of both, for contexts as they come.
 
@@ -50,35 +60,37 @@ def auto(
     back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
     O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 
+    Without `arms`, they come with the call: the learners are shared by all of them, on the numbers of the context and
+    of the arm's features (by `arm_schema`), and remember each arm by its name, of `most_arms` at most.
+
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
     array([0.5, 0.5])
     """
-    names = check_names("arms", arms)
     if not isinstance(size, str) or size not in SIZES:
         raise InvalidInput(f"size must be one of {', '.join(SIZES)}; got {size!r}")
-    if schema is not None and not isinstance(schema, Schema):
-        raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
+    for given in (schema, arm_schema):
+        if given is not None and not isinstance(given, Schema):
+            raise InvalidInput(f"schema must be a Schema; got {type(given).__name__}")
     number("gamma", gamma, low=0, high=1)
     learners = SIZES[size]
     blend, prior = len(learners) if len(learners) > 1 else 0, np.array(_PRIOR[len(learners)])
     if share:
         learners, prior = (*learners, _RECENT), np.insert(0.99 * prior, len(learners), 0.01)
-    bank = LearningExperts(names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm)
+    bank: Experts
+    if arms is None:
+        if rows_per_arm:
+            raise InvalidInput("rows_per_arm is for arms that are given; those of the call come with their features")
+        pooled = tuple(_pooled(learner) for learner in learners)
+        bank = SharedExperts(pooled, blend=blend, schema=schema, arm_schema=arm_schema, most_arms=most_arms)
+    else:
+        if arm_schema is not None:
+            raise InvalidInput("arm_schema is for arms that come with the call: leave it or the arms out")
+        names = check_names("arms", arms)
+        bank = LearningExperts(names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm)
     return GeneralizedThompsonSampling(bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share)
 
 
-def with_arms(
-    policy: GeneralizedThompsonSampling, state: ExpertState, arms: Sequence[str]
-) -> tuple[GeneralizedThompsonSampling, ExpertState]:
-    """The policy of `auto` and its state with further arms: it keeps what it learnt, new arms start from the prior.
-
-    >>> policy, state = with_arms(auto(["a", "b"]), auto(["a", "b"]).init(), ["a", "b", "c"])
-    >>> policy.odds(state, [1.0, 2.0]).propensities.round(3)
-    array([0.333, 0.333, 0.333])
-    """
-    bank = policy.experts
-    if not isinstance(bank, LearningExperts):
-        raise InvalidInput(f"policy must have LearningExperts to gain arms; got {type(bank).__name__}")
-    wider, own = bank.with_arms(state.experts, arms)
-    return replace(policy, experts=wider), state._replace(experts=own)
+def _pooled(learner: Learner) -> PooledLearner:
+    """The learner that one for given arms is for arms of the call."""
+    return PooledForest(learner) if isinstance(learner, Forest) else PooledRidge(cast(Ridge, learner).features)

@@ -69,12 +69,17 @@ class Policy:
             return True
 
         @property
+        def takes_offers(self) -> bool:
+            """Whether it chooses among arms that come with the call (an `Offer` where a context goes)."""
+            return False
+
+        @property
         def prediction_range(self) -> tuple[float, float]:
             """The least and the largest prediction of an expert that it can score."""
             return domain(square_loss)
     else:
         bank = arms = None
-        in_place = orderless = mergeable = explores = importance_weighted = False
+        in_place = orderless = mergeable = explores = importance_weighted = takes_offers = False
         reads_context = True
         prediction_range = domain(square_loss)
 
@@ -118,6 +123,10 @@ class Policy:
         """One state that has learnt what these learnt from separate rewards, each starting at the prior."""
         raise OrderMatters(f"states can be merged only where a policy is mergeable; got {type(self).__name__}")
 
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
+        """This policy and its state with further arms behind the old ones, of which nothing is known."""
+        raise InvalidInput(f"policy must be able to gain arms; {type(self).__name__} is made for the arms it has")
+
     def with_bank(self, bank: Experts) -> Self:
         """This policy over another bank of as many experts."""
         raise InvalidInput(f"policy must have experts that can be replaced; got {type(self).__name__}")
@@ -159,6 +168,7 @@ class PolicyWrapper(Policy):
         explores = property(attrgetter("policy.explores"))
         importance_weighted = property(attrgetter("policy.importance_weighted"))
         reads_context = property(attrgetter("policy.reads_context"))
+        takes_offers = property(attrgetter("policy.takes_offers"))
         prediction_range = property(attrgetter("policy.prediction_range"))
 
     @property
@@ -196,6 +206,12 @@ class PolicyWrapper(Policy):
 
     def merge(self, *states: State) -> State:
         return self.policy.merge(*states) if self._learns_as_inside else super().merge(*states)
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
+        wrapper: Any = self
+        policy, wider = self.policy.with_arms(state, arms)
+        changed: Self = replace(wrapper, policy=policy)
+        return changed, wider
 
     def with_bank(self, bank: Experts) -> Self:
         wrapper: Any = self

@@ -13,6 +13,7 @@ from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
 from oddsmith.experts.base import Experts, Wrapper, checked_predictions
 from oddsmith.experts.stack import Stacked
 from oddsmith.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
+from oddsmith.offer import Offer
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.over_experts import (
     ExpertState,
@@ -181,7 +182,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
         uniform = gamma[..., None] * mask / mask.sum(axis=-1, keepdims=True)
         voting = weights.awake_weights(state.log_weights, ballots)
-        names, arms = self.experts.names, self.arms or numbered_arms(n_arms)
+        known = context.arms if isinstance(context, Offer) else self.arms
+        names, arms = self.experts.names, known or numbered_arms(n_arms)
         return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
 
     def _gamma(self, state: ExpertState, step: Step) -> Real:

@@ -6,8 +6,10 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, number
 from oddsmith.decision import Context, Decision, Odds, Step
+from oddsmith.offer import AnyOffer
 from oddsmith.policies.over_experts import certain
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
+from oddsmith.weights import greedy
 
 __all__ = ["LinUCB"]
 
@@ -30,7 +32,10 @@ class LinUCB(OverFeatures):
         number("alpha", self.alpha, low=0, high=np.inf)
 
     def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        return Odds(certain(self.bounds(state, context, eligible), eligible))
+        bounds = self.bounds(state, context, eligible)
+        if isinstance(context, AnyOffer):  # whose order means nothing: ties share
+            return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
+        return Odds(certain(bounds, eligible))
 
     def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:
         """The upper confidence bounds (…, K)."""

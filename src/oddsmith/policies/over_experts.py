@@ -97,6 +97,10 @@ class OverExperts(Policy):
     def in_place(self) -> bool:
         return self.experts.learns
 
+    @property
+    def takes_offers(self) -> bool:
+        return self.experts.takes_offers
+
     def with_bank(self, bank: Experts) -> Self:
         policy: Any = self
         changed: Self = replace(policy, experts=bank)
@@ -142,6 +146,10 @@ class MultiplicativeWeights(OverExperts):
     @property
     def orderless(self) -> bool:
         return not self.experts.learns
+
+    def with_arms(self, state: ExpertState, arms: Sequence[str]) -> tuple[Self, ExpertState]:
+        experts, own = self.experts.with_arms(state.experts, arms)
+        return self.with_bank(experts), state._replace(experts=own)
 
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""

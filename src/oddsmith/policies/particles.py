@@ -11,6 +11,7 @@ from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.decision import Context, Decision, Odds, Step, check_rewards
 from oddsmith.errors import InvalidInput, OutOfDomain
 from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer, Offer
 from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
 from oddsmith.policies.over_experts import check_eligible
@@ -76,12 +77,15 @@ class ParticleThompsonSampling(Policy):
     moves_per_resampling: int = 3
     seed: int = 0
     schema: Schema | None = None
+    arm_schema: Schema | None = None
+
+    takes_offers = True
 
     def __post_init__(self) -> None:
         verbs = ("predict", "loss", "gradient", "total")
         if isinstance(self.family, type) or not all(callable(getattr(self.family, verb, None)) for verb in verbs):
             raise InvalidInput(f"family must have {', '.join(verbs)} (name Family as base); got {self.family!r:.60}")
-        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
+        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema, self.arm_schema))
         least = {"memory": 1, "moves_per_resampling": 1, "seed": 0}
         for what, low in least.items():
             whole(what, getattr(self, what), low=low)
@@ -106,7 +110,8 @@ class ParticleThompsonSampling(Policy):
         """Exact propensities: the particles' weighted greedy votes, mixed with gamma over the eligible arms."""
         features = self._features(context)
         check_eligible(eligible, features.shape[-2])
-        ballots = weights.greedy(self.family.predict(state.particles, features), eligible)
+        of_rows = self._of_rows if isinstance(context, AnyOffer) else self.family.predict
+        ballots = weights.greedy(of_rows(state.particles, features), eligible)
         return Odds(weights.mix(state.log_weights, ballots, self.gamma, eligible))
 
     def update(self, state: ParticleState, decision: Decision, reward: Real) -> ParticleState:
@@ -140,7 +145,7 @@ class ParticleThompsonSampling(Policy):
         """The names of the d features, and mean and standard deviation (…, 1, d) of their weights."""
         mean, covariance = self.moments(state)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        return feature_names(self.dim, self.schema), mean[..., None, :], sd[..., None, :]
+        return feature_names(self.dim, self.schema, self.arm_schema), mean[..., None, :], sd[..., None, :]
 
     def named_posterior(self, state: ParticleState, arms: Sequence[str] | None) -> dict[str, Any]:
         """Mean and standard deviation of each column's weight."""
@@ -153,9 +158,16 @@ class ParticleThompsonSampling(Policy):
         away = state.particles - mean[..., None, :]
         return mean, (away * share[..., None]).swapaxes(-1, -2) @ away
 
+    def _of_rows(self, particles: Array, features: Array) -> Array:
+        """Predictions (…, M, K) of arms that came with the call, each row by itself."""
+        rows = features.reshape(-1, 1, self.dim)
+        columns = [self.family.predict(particles, row)[..., 0] for row in rows]
+        predictions = np.stack(columns).reshape(*features.shape[:-1], -1)
+        return np.ascontiguousarray(np.swapaxes(predictions, -1, -2))
+
     def _features(self, context: Context) -> Array:
         """The context as float64 (…, K, dim)."""
-        features = read_features(context, self.schema)
+        features = read_features(context, self.schema, self.arm_schema)
         if features.ndim < 2 or features.shape[-1] != self.dim or features.shape[-2] == 0:
             raise InvalidInput(f"context must have shape (…, K, {self.dim}), a row per arm; got {features.shape}")
         if np.isinf(features).any():
@@ -164,7 +176,11 @@ class ParticleThompsonSampling(Policy):
 
     def _drawn(self, shape: tuple[int, ...], decision: Decision) -> Array:
         """The features (…, dim) of the drawn arm, checked against the batch axes of the state."""
-        features, arm = self._features(decision.context), np.asarray(decision.number)
+        question, arm = decision.question, np.asarray(decision.number)
+        if isinstance(question, Offer):
+            row: Array = self._features(question.only(int(arm)))[0]
+            return row
+        features = self._features(question)
         if arm.shape != shape:
             raise InvalidInput(f"decision must have the state's batch axes {shape}; got {arm.shape}")
         n_arms = features.shape[-2]

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number
+from oddsmith.arrays import Array, Bools, Real, number, row_products
 from oddsmith.decision import Context, Decision
+from oddsmith.offer import AnyOffer
 from oddsmith.policies.over_experts import check_eligible
+from oddsmith.policies.parts.directions import directions
 from oddsmith.policies.parts.features import feature_names
-from oddsmith.policies.parts.gaussian import View
+from oddsmith.policies.parts.gaussian import View, shared_weights
 from oddsmith.policies.parts.sampling import OverPosterior
 
 __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
@@ -57,15 +59,24 @@ class ProbitThompsonSampling(OverPosterior):
         """The belief about every arm: weights are independent, so Σφ is φ times their variances."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
+        if isinstance(context, AnyOffer):
+            means = row_products(features, shared_weights(state)[:, None])[..., 0]
+            return View(features, means, features * state.variance[0])
         if self.n_arms is None:
             means = (features @ state.mean[..., 0, :, None])[..., 0]
             return View(features, means, features * state.variance[..., 0, None, :])
         features = features[..., None, :]
         return View(features, (state.mean * features).sum(axis=-1), features * state.variance)
 
+    def draws(self, state: ProbitState) -> Array:  # type: ignore[override]
+        """Fixed draws (n, d) of the weights that all arms share."""
+        spread = self.width * np.sqrt(state.variance[0])
+        drawn: Array = shared_weights(state) + directions(self.dim, self.directions, self.seed) * spread
+        return drawn
+
     def coefficients(self, state: ProbitState) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
-        return feature_names(self.dim, self.schema), state.mean, np.sqrt(state.variance)
+        return feature_names(self.dim, self.schema, self.arm_schema), state.mean, np.sqrt(state.variance)
 
     def update(self, state: ProbitState, decision: Decision, reward: Real) -> ProbitState:
         """Message passing for one reward, in place."""

@@ -3,6 +3,22 @@
 from oddsmith.experts.learners.bank import LearnerState, LearningExperts
 from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.forest import Forest
+from oddsmith.experts.learners.pooled import PooledForest, PooledLearner, PooledRidge
 from oddsmith.experts.learners.ridge import Logistic, Ridge
+from oddsmith.experts.learners.shared import SharedExperts, SharedState
 
-__all__ = ["Belief", "Forest", "Learner", "LearnerInput", "LearnerState", "LearningExperts", "Logistic", "Ridge"]
+__all__ = [
+    "Belief",
+    "Forest",
+    "Learner",
+    "LearnerInput",
+    "LearnerState",
+    "LearningExperts",
+    "Logistic",
+    "PooledForest",
+    "PooledLearner",
+    "PooledRidge",
+    "Ridge",
+    "SharedExperts",
+    "SharedState",
+]

@@ -4,10 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, whole
+from oddsmith.arrays import Array, Bools, row_products, whole
 from oddsmith.errors import InvalidInput
+from oddsmith.weights import greedy
 
-__all__ = ["check_directions", "directions", "shared_best"]
+__all__ = ["best_rows", "check_directions", "directions", "shared_best", "symmetric_root"]
 
 
 def shared_best(
@@ -22,9 +23,7 @@ def shared_best(
     array([0.5, 0.5])
     """
     n_arms = means.shape[-1]
-    values, vectors = np.linalg.eigh(covariance)
-    values = np.where(values > 1e-13 * values[..., -1:], values, 0.0)  # below is rounding, whose root would be seen
-    factor = (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    factor, values = _root(covariance)
     drawn = means[..., None, :] + directions(n_arms, n, seed) @ factor
     if optimist:
         drawn = np.maximum(drawn, means[..., None, :])
@@ -35,6 +34,30 @@ def shared_best(
     wins = drawn >= top - 1e-9 * spread[..., None, None]  # arms that differ by rounding alone are the same
     shares: Array = (wins / wins.sum(axis=-1, keepdims=True)).mean(axis=-2)
     return shares
+
+
+def best_rows(rows: Array, weights: Array, least: Array | None, eligible: Bools | None) -> Array:
+    """The share of weight vectors (n, d) under which each arm's row (…, K, d) scores highest (…, K); ties share.
+
+    A score is at least that under the weights `least`, if given. What a row gives does not depend on its place.
+    """
+    scores = row_products(rows, np.ascontiguousarray(weights.T))
+    if least is not None:
+        scores = np.maximum(scores, row_products(rows, least[:, None]))
+    shares: Array = greedy(np.swapaxes(scores, -1, -2), eligible).mean(axis=-2)
+    return shares
+
+
+def symmetric_root(covariance: Array) -> Array:
+    """The symmetric S (…, d, d) with S S = covariance."""
+    return _root(covariance)[0]
+
+
+def _root(covariance: Array) -> tuple[Array, Array]:
+    """S with S S = covariance, and the eigenvalues (…, d)."""
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.where(values > 1e-13 * values[..., -1:], values, 0.0)  # below is rounding, whose root would be seen
+    return (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2), values
 
 
 @lru_cache(maxsize=64)

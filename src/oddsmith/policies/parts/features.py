@@ -9,46 +9,55 @@ from oddsmith.contexts import numbers
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer
 
 __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
 
-def checked_dim(dim: object, schema: object) -> int:
-    """How many features there are: `dim`, or what the schema says, its numbers and a 1.
+def checked_dim(dim: object, *schemas: object) -> int:
+    """How many features there are: `dim`, or what the schemas say, their numbers and a 1.
 
     >>> checked_dim(3, None), checked_dim(0, Schema(numbers=("age",)))
     (3, 2)
     """
-    if schema is not None and not isinstance(schema, Schema):
-        raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < (1 if schema is None else 0):
+    if wrong := [schema for schema in schemas if not isinstance(schema, Schema | None)]:
+        raise InvalidInput(f"schema must be a Schema; got {type(wrong[0]).__name__}")
+    widths = [schema.width for schema in schemas if isinstance(schema, Schema)]
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < (0 if widths else 1):
         raise InvalidInput(f"dim must be a whole number of at least 1, or left out beside a schema; got {dim!r}")
-    if schema is None:
-        return int(dim)
-    if dim not in (0, schema.width + 1):
-        raise InvalidInput(f"dim must be left out beside a schema, which has {schema.width} numbers and a 1; got {dim}")
-    return schema.width + 1
+    if widths and dim not in (0, sum(widths) + 1):
+        raise InvalidInput(f"dim must be left out beside a schema, which has {sum(widths)} numbers and a 1; got {dim}")
+    return sum(widths) + 1 if widths else int(dim)
 
 
-def read_features(context: Context, schema: Schema | None) -> Array:
+def read_features(context: Context, schema: Schema | None, arm_schema: Schema | None = None) -> Array:
     """The context as float64 (…, dim). Through a schema a missing number is 0, and a 1 comes last.
+
+    Of an offer, a row for each arm: the numbers of the context, then those of the arm.
 
     >>> read_features({"age": None}, Schema(numbers=("age",)))
     array([0., 1.])
     """
+    if isinstance(context, AnyOffer):
+        encoded = context.rows(schema, arm_schema)
+        return encoded if schema is None and arm_schema is None else _completed(encoded)
     if schema is None:
         return numbers(context, "give the policy a schema=Schema(…), which reads names")
-    encoded = schema.encode(context)
+    return _completed(schema.encode(context))
+
+
+def _completed(encoded: Array) -> Array:
     return np.concatenate([np.nan_to_num(encoded, nan=0.0), np.ones((*encoded.shape[:-1], 1))], axis=-1)
 
 
-def feature_names(dim: int, schema: Schema | None) -> tuple[str, ...]:
-    """A name for each feature: the schema's columns, or numbers.
+def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
+    """A name for each feature: the schemas' columns, or numbers.
 
     >>> feature_names(2, None), feature_names(3, Schema(categories=("city",), buckets=2))
     (('column 0', 'column 1'), ('city 0', 'city 1', 'constant'))
     """
-    return tuple(f"column {i}" for i in range(dim)) if schema is None else (*schema.columns, "constant")
+    names = [name for schema in schemas if schema is not None for name in schema.columns]
+    return (*names, "constant") if names else tuple(f"column {i}" for i in range(dim))
 
 
 def named_weights(

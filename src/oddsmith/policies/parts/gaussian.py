@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number, whole
+from oddsmith.arrays import Array, Bools, number, row_products, whole
 from oddsmith.decision import Context, Decision, State, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer, Offer
 from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
 from oddsmith.policies.over_experts import check_eligible
 from oddsmith.policies.parts.counts import numbered_arms
 from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
 
-__all__ = ["GaussianState", "OverFeatures", "View"]
+__all__ = ["GaussianState", "OverFeatures", "View", "shared_weights"]
 
 
 _LARGE = 1e100  # squares of larger numbers overflow
@@ -50,6 +51,14 @@ class View(NamedTuple):
         return covariance
 
 
+def shared_weights(state: Any) -> Array:
+    """The means (d,) of the one weight vector that all arms share, of a state without batch axes."""
+    if state.mean.ndim != 2:
+        raise InvalidInput(f"arms that come with the call need a state without batch axes; got {state.mean.shape[:-2]}")
+    shared: Array = state.mean[0]
+    return shared
+
+
 @dataclass(frozen=True, eq=False)
 class OverFeatures(Policy):
     """The fields and bodies that all linear policies have.
@@ -57,7 +66,9 @@ class OverFeatures(Policy):
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the context is (…, d). With n_arms None
     one vector is shared and the context is a row of features for each arm, (…, K, d). With a `schema`, which then says
     `dim`, contexts are dicts, rows of data frames or frames (a row for each arm where a vector is shared): missing
-    numbers are 0, a missing category has no place, and a 1 comes last. `update` writes in place.
+    numbers are 0, a missing category has no place, and a 1 comes last. Where a vector is shared, arms may come with the
+    call: a row is the numbers of the context, then those that `arm_schema` makes of the arm's features. `update` writes
+    in place.
     Rank-one updates keep their digits while features² · rewards / ridge stays below some 1e10.
     """
 
@@ -66,16 +77,23 @@ class OverFeatures(Policy):
     _: KW_ONLY
     ridge: float = 1.0
     schema: Schema | None = None
+    arm_schema: Schema | None = None
 
     in_place = True
     orderless = True
     scale = "linear score"  # what θ·φ is a mean of
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema))
+        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema, self.arm_schema))
         if self.n_arms is not None:
             whole("n_arms", self.n_arms)
+            if self.arm_schema is not None:
+                raise InvalidInput("arm_schema is for arms that come with the call: leave n_arms out")
         number("ridge", self.ridge, low=1e-12, high=1e100)
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.n_arms is None
 
     def init(self, shape: tuple[int, ...] = ()) -> GaussianState:
         """N(0, I/ridge) for every weight vector."""
@@ -87,6 +105,9 @@ class OverFeatures(Policy):
         """The belief about every arm in this context."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
+        if isinstance(context, AnyOffer):
+            means = row_products(features, shared_weights(state)[:, None])[..., 0]
+            return View(features, means, row_products(features, state.covariance[0]))
         if self.n_arms is None:
             spread = features @ state.covariance[..., 0, :, :]
             return View(features, (features @ state.mean[..., 0, :, None])[..., 0], spread)
@@ -96,7 +117,7 @@ class OverFeatures(Policy):
 
     def features(self, context: Context) -> Array:
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
-        features = read_features(context, self.schema)
+        features = read_features(context, self.schema, self.arm_schema)
         least = 1 if self.n_arms is not None else 2
         if features.ndim < least or features.shape[-1] != self.dim or 0 in features.shape[-least:]:
             shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
@@ -117,13 +138,14 @@ class OverFeatures(Policy):
         """Mean and standard deviation of every arm's θ·φ in this context, and its odds."""
         view = self.view(state, context, eligible)
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
-        upper, arms = self.bounds(state, context, eligible), numbered_arms(odds.shape[-1])
+        upper = self.bounds(state, context, eligible)
+        arms = context.arms if isinstance(context, AnyOffer) else numbered_arms(odds.shape[-1])
         return ArmExplanation(arms, self.scale, view.means, np.sqrt(view.variances), upper, odds)
 
     def coefficients(self, state: State) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
         variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
-        return feature_names(self.dim, self.schema), state.mean, np.sqrt(np.maximum(variances, 0.0))
+        return feature_names(self.dim, self.schema, self.arm_schema), state.mean, np.sqrt(np.maximum(variances, 0.0))
 
     def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, dict[str, tuple[float, float]]]:
         """Mean and standard deviation of each column's weight, by arm."""
@@ -139,7 +161,11 @@ class OverFeatures(Policy):
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
         """Where the drawn arm's belief is in a state whose means are (B, G, d), and its features φ (B, d)."""
         arms, batch = np.asarray(decision.number, dtype=np.int64), mean.shape[:-2]
-        features = self.features(decision.context)
+        question = decision.question
+        if isinstance(question, Offer):  # of the other arms nothing need be known
+            drawn = question.only(int(arms))
+            return (np.zeros(1, np.int64), np.zeros(1, np.int64)), self.features(drawn)
+        features = self.features(question)
         own = features.shape[-1:] if self.n_arms is not None else features.shape[-2:]
         if arms.shape != batch or np.broadcast_shapes(features.shape, (*batch, *own)) != (*batch, *own):
             raise InvalidInput(f"decision must have the state's batch axes {batch}; got {arms.shape}, {features.shape}")

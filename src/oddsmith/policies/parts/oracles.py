@@ -11,6 +11,7 @@ from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import checked_predictions
 from oddsmith.losses import Loss, domain, log_loss, square_loss
+from oddsmith.offer import AnyOffer
 from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
 
 __all__ = ["ORACLES", "Oracle", "OverOracle", "mixture", "predicted", "vovk"]
@@ -47,13 +48,24 @@ class OverOracle(MultiplicativeWeights):
         """The odds that the rule makes of the oracle's predictions; the experts' own are the advice."""
         check_eligible(eligible)
         predictions = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
-        propensities = self.rule(predicted(self.oracle, state.log_weights, predictions), self.sharpness, eligible)
+        means = predicted(self.oracle, state.log_weights, predictions)
+        propensities = self.rule(means, self.sharpness, eligible)
+        if isinstance(context, AnyOffer):
+            propensities = _shared_by_ties(propensities, means, eligible)
         return Odds(propensities, predictions, None, state.log_weights if np.isnan(predictions).any() else None)
 
     def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
         """Charge every expert for its prediction of the drawn arm, with the oracle's loss and learning rate."""
         oracle, advice = ORACLES[self.oracle], drawn_advice(decision, len(self.prior))
         return self.reweighed(state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward)
+
+
+def _shared_by_ties(odds: Array, means: Array, eligible: Bools | None) -> Array:
+    """The odds with what the best arms have shared by all that tie: the order of an offer means nothing."""
+    allowed = means if eligible is None else np.where(eligible, means, -np.inf)
+    best = allowed == allowed.max(axis=-1, keepdims=True)
+    total = np.where(best, odds, 0.0).sum(axis=-1, keepdims=True)
+    return np.where(best, total / best.sum(axis=-1, keepdims=True), odds)
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:

@@ -7,9 +7,10 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, number
 from oddsmith.best_arm import normal_best
 from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import explored
-from oddsmith.policies.parts.directions import check_directions, shared_best
-from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures, View
+from oddsmith.offer import AnyOffer
+from oddsmith.policies.over_experts import check_eligible, explored
+from oddsmith.policies.parts.directions import best_rows, check_directions, directions, shared_best, symmetric_root
+from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures, View, shared_weights
 
 __all__ = ["OverPosterior"]
 
@@ -40,8 +41,18 @@ class OverPosterior(OverFeatures):
 
     def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The odds of being best in this context."""
-        best = self.best(self.view(state, context, eligible), eligible)
+        if isinstance(context, AnyOffer):
+            check_eligible(eligible, len(context.arms))
+            least = shared_weights(state) if self.optimist else None
+            best = best_rows(self.features(context), self.draws(state), least, eligible)
+        else:
+            best = self.best(self.view(state, context, eligible), eligible)
         return Odds(explored(best, float(self.gamma or 0.0), eligible))
+
+    def draws(self, state: GaussianState) -> Array:
+        """Fixed draws (n, d) of the weights that all arms share."""
+        factor = self.width * symmetric_root(state.covariance[0])
+        return shared_weights(state) + directions(self.dim, self.directions, self.seed) @ factor
 
     def best(self, view: View, eligible: Bools | None) -> Array:
         """The probability of being best (…, K), before gamma."""

@@ -1,0 +1,161 @@
+"""Call: what one call of an agent asks of the policy, and its decision with the arms' names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arms import Arms
+from oddsmith.arrays import Bools
+from oddsmith.contexts import is_table, length, rows, single
+from oddsmith.decision import Context, Decision
+from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.offer import Offer, OfferBatch, offered
+from oddsmith.policies.base import Policy
+from oddsmith.policies.parts.counts import arm_names
+
+__all__ = ["Call", "call_of", "calls_of", "eligible_mask"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The question for the policy, the mask of eligible arms, and what the decision records of the arms.
+
+    `names` are those of the odds' columns, of each row where they differ; `features` what is known of arms that came
+    with the call.
+    """
+
+    question: Any
+    context: Any
+    mask: Bools | None = None
+    names: Any = None
+    features: Any = None
+
+    def named(self, decision: Decision) -> Decision:
+        """The decision with the arm's name in `arm` and its number in `index`; as it is where arms have no names."""
+        if self.names is None:
+            return decision
+        step, context, eligible, number, propensities, advice, bonus, log_weights, *_ = decision
+        drawn: Any
+        arms: Any = None
+        if isinstance(self.question, OfferBatch):
+            drawn = np.array([names[place] for names, place in zip(self.names, number, strict=True)])
+            arms = self.names
+        else:
+            names = arm_names(propensities.shape[-1], self.names)
+            drawn = names[number] if isinstance(number, int) else np.array(names)[number]
+            arms = names if isinstance(self.question, Offer) else None
+        return Decision(
+            step, context, eligible, drawn, propensities, advice, bonus, log_weights, number, arms, self.features
+        )
+
+
+def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, eligible: object) -> Call:
+    """The call of one decision."""
+    context = single(context)
+    if arms is None:
+        return Call(context, context, None if eligible is None else eligible_mask(names, eligible), names)
+    offer = offered(context, arms)
+    mask: Bools | None
+    if names is not None:
+        mask = names.mask(offer.arms, "arms")
+        return Call(
+            context, context, mask if eligible is None else mask & eligible_mask(names, eligible), names, offer.features
+        )
+    _check_takes(policy)
+    mask = None if eligible is None else eligible_mask(Arms.of(offer.arms), eligible)
+    return Call(offer, context, mask, offer.arms, offer.features)
+
+
+def calls_of(
+    policy: Policy, names: Arms | None, contexts: Context, arms: object, eligible: object
+) -> list[tuple[Any, Call]]:
+    """The calls of a batch, each with the places of its rows: one, unless numbers of arms differ from row to row."""
+    n = length(contexts)
+    places = np.arange(n)
+    if arms is None:
+        return [
+            (places, Call(contexts, contexts, None if eligible is None else eligible_mask(names, eligible, n), names))
+        ]
+    each: list[object] | None = list(arms) if isinstance(arms, list | tuple) and _is_each(arms) else None
+    if each is not None and len(each) != n:
+        raise InvalidInput(f"arms must be one offer for all, or one for each of {n} contexts; got {len(each)}")
+    shared = offered(None, arms) if each is None else None
+    listed = [single(context) for context in rows(contexts)]
+    if shared is not None:
+        offers = [Offer(context, shared.arms, shared.features) for context in listed]
+    else:
+        offers = [offered(context, one) for context, one in zip(listed, each or [], strict=True)]
+    masks = _masks(names, offers, eligible)
+    if names is not None:
+        mask = np.stack([names.mask(offer.arms, "arms") & one for offer, one in zip(offers, masks, strict=True)])
+        return [(places, Call(contexts, contexts, mask, names, [offer.features for offer in offers]))]
+    _check_takes(policy)
+    sizes = np.array([len(offer.arms) for offer in offers])
+    return [_of_size(np.flatnonzero(sizes == size), offers, masks, eligible is None) for size in np.unique(sizes)]
+
+
+def _of_size(places: Any, offers: Sequence[Offer], masks: Sequence[Bools], all_eligible: bool) -> tuple[Any, Call]:
+    """The call of those offers that have as many arms."""
+    few = [offers[place] for place in places]
+    features = None if all(offer.features is None for offer in few) else [offer.features for offer in few]
+    mask = None if all_eligible else np.stack([masks[place] for place in places])
+    batch = OfferBatch(tuple(few))
+    return places, Call(batch, batch.context, mask, [offer.arms for offer in few], features)
+
+
+def _is_each(arms: Sequence[object]) -> bool:
+    """Whether arms are a list with an offer for each row, not one for all."""
+    first = arms[0] if arms else None
+    return isinstance(first, Mapping | list | tuple) or is_table(first)
+
+
+def _masks(names: Arms | None, offers: Sequence[Offer], eligible: object) -> list[Bools]:
+    """The eligible arms of each offer: of names or a mask for all, or of one for each row."""
+    own = [Arms.of(offer.arms) if names is None else names for offer in offers]
+    if eligible is None:
+        return [np.ones(len(one), dtype=np.bool_) for one in own]
+    each = list(eligible) if isinstance(eligible, list | tuple) else []
+    if len(each) == len(offers) and all(one is None or not isinstance(one, str | int | np.integer) for one in each):
+        pairs = zip(own, each, strict=True)
+        return [eligible_mask(one, one if few is None else few) for one, few in pairs]
+    return [eligible_mask(one, eligible) for one in own]
+
+
+def _check_takes(policy: Policy) -> None:
+    if not policy.takes_offers:
+        kind, bank = type(policy).__name__, policy.bank
+        of = kind if bank is None else f"{kind} over {type(bank).__name__}"
+        raise InvalidInput(f"{of} cannot choose among arms that come with the call: give it its arms when it is made")
+
+
+def eligible_mask(arms: Arms | None, eligible: object, rows: int | None = None) -> Bools:
+    """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of arms."""
+    given = [eligible] if isinstance(eligible, str | int) and not isinstance(eligible, bool) else eligible
+    if isinstance(given, np.ndarray) and given.dtype == np.bool_:
+        mask = given
+    elif not hasattr(given, "__iter__"):
+        raise InvalidInput(f"eligible must be a mask, or names or numbers of arms; got {eligible!r}")
+    elif all(isinstance(one, bool | np.bool_) for one in given):
+        mask = np.array(list(given), dtype=np.bool_)
+    elif rows is not None and not any(isinstance(one, str | int | np.integer) for one in given):
+        mask = np.stack([eligible_mask(arms, arms if one is None else one) for one in given])
+    else:
+        mask = _chosen(arms, list(given))
+    if mask.size == 0:
+        raise NoEligibleArm("at least one arm must be eligible; got none")
+    if mask.ndim != 1 and (rows is None or mask.ndim != 2 or len(mask) != rows):
+        raise InvalidInput(f"eligible must be one mask, or one for each row; got shape {mask.shape}")
+    if arms is not None and mask.shape[-1] != len(arms):
+        raise InvalidInput(f"eligible must be a mask of the {len(arms)} arms; got shape {mask.shape}")
+    return mask
+
+
+def _chosen(arms: Arms | None, chosen: list[object]) -> Bools:
+    """The mask of arms that are named, or numbered."""
+    if arms is None:
+        raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
+    if unknown := [arm for arm in chosen if arm not in arms.numbers]:
+        raise InvalidInput(f"eligible must name arms of {list(arms)[:8]}; got {unknown[0]!r}")
+    return arms.mask(chosen)

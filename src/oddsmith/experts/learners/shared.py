@@ -1,0 +1,169 @@
+"""SharedExperts: learners shared by all arms, for arms that come with the call, and a memory of each arm by name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools, Real, check_range, number, whole
+from oddsmith.contexts import has_names
+from oddsmith.decision import Context, Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.ballots import Ballots, Optimistic
+from oddsmith.experts.base import Experts, arms_needed, check_names
+from oddsmith.experts.learners.base import Belief
+from oddsmith.experts.learners.moments import Moments, standardised, with_moments
+from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
+from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
+from oddsmith.experts.schema import Schema, as_numbers
+from oddsmith.offer import AnyOffer, Offer
+
+__all__ = ["SharedExperts", "SharedState"]
+
+_VOTES = Optimistic()
+
+
+class SharedState(NamedTuple):
+    """Moments of the rows learnt from, the table of names, each learner's state, and the form of contexts and features.
+
+    `form` (4): how many numbers a context and an arm's features have, and whether they are hashes of names. Before the
+    first reward, which says so, it is all 0 and learners have no state.
+    """
+
+    moments: Moments
+    table: NameTable
+    learners: tuple[Any, ...]
+    form: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SharedExperts(Experts):
+    """One expert for each learner and, with `blend`, one more: the average of what the first `blend` ones believe.
+
+    Arms come with the call. A learner sees a row for each: the numbers of the context, then those of the arm's features
+    (dicts through `schema` and `arm_schema`, without them by hashes), standardised by the rows learnt from; and what
+    is remembered of the arm by its name, of `most_arms` at most: the one not learnt from for longest is forgotten, and
+    is then new. Names are kept as digests. Learning reads the drawn arm's features alone. States have no batch axes.
+
+    >>> bank = SharedExperts()
+    >>> bank.predict(bank.init(), Offer({"hour": 9}, ("a", "b")))
+    array([[0.5, 0.5]])
+    """
+
+    learners: tuple[PooledLearner, ...] = (PooledRidge(),)
+    blend: int = 0
+    ballots: Ballots = _VOTES
+    schema: Schema | None = None
+    arm_schema: Schema | None = None
+    most_arms: int = 10_000
+    clip: tuple[float, float] = (0.01, 0.99)
+
+    learns = takes_offers = True
+
+    def __post_init__(self) -> None:
+        check_names("names of learners", self.names)
+        whole("blend", self.blend, low=0, high=len(self.learners))
+        whole("most_arms", self.most_arms, low=1, high=2**24)
+        for what in ("schema", "arm_schema"):
+            if not isinstance(getattr(self, what), Schema | None):
+                raise InvalidInput(f"{what} must be a Schema; got {type(getattr(self, what)).__name__}")
+        check_range(*self.clip)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
+
+    def init(self, shape: tuple[int, ...] = ()) -> SharedState:
+        """Nothing is known, not even how many numbers there are."""
+        if shape:
+            raise InvalidInput(f"SharedExperts must have a state without batch axes, shape (); got {shape}")
+        table = empty_table(self.most_arms)
+        return SharedState(Moments.none(0), table, tuple(self._started(0, table)), np.zeros(4))
+
+    def predict(self, state: SharedState, context: Context) -> Array:
+        return self.advise(state, context)[0]
+
+    def advise(self, state: SharedState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        """Clipped means, and votes; before the first reward every learner predicts 1/2."""
+        if not isinstance(context, AnyOffer):
+            raise arms_needed(self)
+        rows = [self._rows(self._form(state, offer), offer, offer.arms) for offer in context.offers]
+        if not state.moments.seen:
+            shape = (*context.lead, len(self.names), len(context.arms))
+            mean, sd = np.full(shape, 0.5), np.zeros(1)
+        else:
+            x = np.stack(rows) if context.lead else rows[0]
+            places = np.stack([slots_of(state.table, offer.arms) for offer in context.offers])
+            mean, sd = self._believed(state, x, places if context.lead else places[0])
+        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
+
+    def update(self, state: SharedState, decision: Decision, reward: Real) -> SharedState:
+        """The moments gain the drawn row, the arm its place, then every learner the reward; in place."""
+        offer, value = decision.question, number("reward", reward, low=0, high=1)
+        if not isinstance(offer, Offer) or not isinstance(decision.number, int | np.integer):
+            raise InvalidInput("decision must be one decision about arms that came with the call")
+        name = offer.arms[decision.number]
+        form = self._form(state, offer)
+        x = self._rows(form, offer, [name])
+        if not state.moments.seen:
+            dim = x.shape[-1]
+            state = SharedState(Moments.none(dim), state.table, tuple(self._started(dim, state.table)), form)
+        moments = with_moments(state.moments, x[0])
+        table, place, fresh = claim(state.table, name, int(moments.seen), self.most_arms)
+        learners = state.learners
+        if fresh:
+            room = len(table.counts)
+            learners = tuple(one.cleared(own, place, room) for one, own in zip(self.learners, learners, strict=True))
+        known = Remembered(np.array([place]), table.counts[[place]])
+        seen = standardised(moments, x)
+        learnt = (one.learn(own, seen, known, value) for one, own in zip(self.learners, learners, strict=True))
+        state = SharedState(moments, table, tuple(learnt), state.form)
+        table.counts[place] += 1
+        return state
+
+    def _started(self, dim: int, table: NameTable) -> list[Any]:
+        return [learner.start(dim, len(table.counts)) for learner in self.learners]
+
+    def _believed(self, state: SharedState, x: Array, places: Any) -> Belief:
+        """All experts' means and standard deviations (…, N, K)."""
+        known = Remembered(places, np.where(places >= 0, state.table.counts[places], 0.0))
+        seen = standardised(state.moments, x)
+        beliefs = [one.believe(own, seen, known) for one, own in zip(self.learners, state.learners, strict=True)]
+        if self.blend:
+            few = beliefs[: self.blend]
+            beliefs.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
+        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*beliefs, strict=True)))
+
+    def _form(self, state: SharedState, offer: Offer) -> Array:
+        """The form of contexts and features: that of the first reward, before it that of this offer."""
+        if state.moments.seen:
+            return state.form
+        known = next((row for row in (offer.features or {}).values() if row is not None), None)
+        widths = [len(_part(offer.context, self.schema)), len(_part(known, self.arm_schema))]
+        hashed = [self.schema is None and has_names(offer.context), self.arm_schema is None and has_names(known)]
+        return np.array([*widths, *hashed], dtype=np.float64)
+
+    def _rows(self, form: Array, offer: Offer, arms: Sequence[str]) -> Array:
+        """The numbers (arms, d) of these arms, in this form."""
+        (width, own_width), hashed = form[:2].astype(int).tolist(), form[2:] > 0
+        features = [None if offer.features is None else offer.features.get(arm) for arm in arms]
+        shared = _part(offer.context, self.schema, width, bool(hashed[0]))
+        own = [_part(one, self.arm_schema, own_width, bool(hashed[1])) for one in features]
+        for got in (len(row) for row in own):
+            if (len(shared), got) != (width, own_width):
+                raise InvalidInput(
+                    f"context and features must have {width} and {own_width} numbers, as the first ones had; got "
+                    f"{len(shared)} and {got}: bring them in one form, always dicts or always arrays of one length"
+                )
+        table = np.concatenate([np.broadcast_to(shared, (len(arms), width)), np.stack(own)], axis=1)
+        return table if table.shape[-1] else np.zeros((len(arms), 1))  # nothing but names
+
+
+def _part(value: Any, schema: Schema | None, width: int = 0, hashed: bool = False) -> Array:
+    """The numbers of a context or of an arm's features; of nothing, as many as there were before, all unknown."""
+    if value is not None:
+        return np.atleast_1d(as_numbers(value, schema))
+    if schema is not None:
+        return schema.encode({})
+    return np.zeros(width) if hashed else np.full(width, np.nan)

@@ -1,0 +1,93 @@
+"""Contexts with names as data frames, in the columns that a model was fitted on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from oddsmith.contexts import NamedRow, check_columns, is_table, missing, rows, shown
+from oddsmith.decision import Context
+from oddsmith.errors import InvalidInput, MissingExtra
+
+__all__ = ["NAMES", "as_frame", "ordered"]
+
+
+def as_frame(contexts: Context) -> Any:
+    """Contexts with names as a data frame: polars frames as they are, everything else in pandas, NaN for missing.
+
+    A row alone becomes what it is in a batch. Dicts have no order: their columns are sorted, and marked as unordered.
+    """
+    if is_table(contexts) and hasattr(contexts, "to_dicts"):
+        return contexts
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra(f"contexts with names need pandas (the extra oddsmith[lab]); {error}") from error
+    if is_table(contexts):
+        return _with_nan(contexts if hasattr(contexts, "iloc") else _converted(contexts.to_pandas))
+    each = rows(contexts)
+    if wrong := [row for row in each if not isinstance(row, Mapping)]:
+        raise InvalidInput(f"contexts must be in one form; got a dict and {shown(wrong[0])}: bring dicts or arrays")
+    records = [{name: np.nan if missing(value) else value for name, value in row.items()} for row in each]
+    frame = _converted(lambda: pd.DataFrame(records))
+    empty = [name for name in frame.columns if frame[name].isna().all()]
+    frame = frame.astype(dict.fromkeys(empty, object))  # which suits numbers and text alike
+    if all(isinstance(row, NamedRow) for row in each):
+        return frame
+    frame = frame[sorted(frame.columns, key=str)]
+    frame.attrs[_UNORDERED] = True
+    return frame
+
+
+def _converted(convert: Callable[[], Any]) -> Any:
+    """A frame that pandas makes; what it cannot hold is refused."""
+    try:
+        return convert()
+    except Exception as error:  # pyarrow and pandas have their own reasons
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInput(f"contexts must be what a pandas frame can hold; {why:.160}") from error
+
+
+def _with_nan(frame: Any) -> Any:
+    """A pandas frame whose missing values are NaN, in columns of numpy's types: what models read."""
+    changed = {}
+    for place, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if kind == "category" or (isinstance(kind, np.dtype) and kind != np.object_):
+            continue
+        column, gaps = frame.iloc[:, place], frame.iloc[:, place].isna()
+        if not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb":
+            changed[name] = column.to_numpy(np.float64, na_value=np.nan) if gaps.any() else column.to_numpy()
+        elif gaps.any() and getattr(kind, "kind", "O") == "O":
+            changed[name] = column.astype(object).where(~gaps, np.nan)
+    return frame.assign(**changed) if changed and frame.columns.is_unique else frame
+
+
+def ordered(frame: Any, model: object) -> Any:
+    """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
+    if not is_table(frame):
+        return frame
+    fitted, columns = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
+    if not fitted and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
+        raise InvalidInput(
+            f"context must be numbers in an array, as those the model was fitted on; got a dict, whose order means "
+            f"nothing: fit it on a data frame, or {NAMES}"
+        )
+    if fitted and not set(fitted) <= set(columns):
+        check_columns(fitted, columns)
+        if not hasattr(frame, "reindex"):
+            frame = as_frame(rows(frame))
+        frame = frame.reindex(columns=list(fitted))
+    elif fitted and fitted != columns:
+        frame = frame[list(fitted)]
+    return _with_categories(frame) if hasattr(model, "booster_") else frame
+
+
+def _with_categories(frame: Any) -> Any:
+    """Text as pandas' categories, which LightGBM asks for, and reads by those it was fitted on."""
+    texts = [name for name, kind in zip(frame.columns, frame.dtypes, strict=True) if str(kind) in _TEXT]
+    return frame.astype(dict.fromkeys(texts, "category")) if texts and hasattr(frame, "iloc") else frame
+
+
+_TEXT = ("object", "str", "string")
+_UNORDERED = "oddsmith: columns of dicts"
+NAMES = "ask the experts through Encoded(experts, schema), which reads names"

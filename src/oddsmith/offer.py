@@ -1,0 +1,274 @@
+"""Offer: what there is to choose from in a decision: the context, the names of the arms, and what is known of each.
+
+Arms that come with the call are read here and nowhere else (`offered`), and handed to policies and experts where a
+context goes. Banks of experts ask an offer for numbers (`rows`) or for dicts (`records`), one for each arm.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.contexts import has_names, is_series, is_table, numbers, one, rows, shown
+from oddsmith.errors import InvalidInput
+
+__all__ = ["AnyOffer", "Encoder", "LONGEST_NAME", "MOST_ARMS", "Offer", "OfferBatch", "offered"]
+
+MOST_ARMS = 1000
+"""Arms in one offer."""
+LONGEST_NAME = 256
+"""Characters in a name."""
+_INSTEAD = "give a schema, which reads names"
+
+
+class Encoder(Protocol):
+    """What makes numbers of contexts or of features: a `Schema`."""
+
+    def encode(self, context: Any) -> Array:
+        """Numbers (…, width)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Offer:
+    """One context that holds for all arms, the arms' distinct names, and what is known of each, by name.
+
+    `features` are dicts or arrays of numbers, all of one kind, None for an arm of which nothing is known; or None. A
+    record of a decision may hold those of the drawn arm alone.
+
+    >>> offer = offered({"hour": 9}, {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}})
+    >>> offer.arms, offer.records()[1]
+    (('article-17', 'article-18'), {'hour': 9, 'age_h': 0.5})
+    """
+
+    context: Any
+    arms: tuple[str, ...]
+    features: Mapping[str, Any] | None = None
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The batch axes: none."""
+        return ()
+
+    @property
+    def offers(self) -> "tuple[Offer, ...]":
+        """This offer alone, as a batch has many."""
+        return (self,)
+
+    def rows(self, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
+        """Numbers (K, d), a row for each arm: those of the context, then those of the arm."""
+        context, features = _context_numbers(self.context, schema), _feature_numbers(self, self.arms, arm_schema)
+        return _joined(context, features)
+
+    def only(self, arm: int) -> "Offer":
+        """The offer of one arm alone."""
+        name = self.arms[arm]
+        return Offer(self.context, (name,), None if self.features is None else {name: _known(self, name)})
+
+    def encoded(self, schema: Encoder | None, arm_schema: Encoder | None) -> "Offer":
+        """This offer with each arm's row of numbers as its features, and no context; of the drawn arm, if alone."""
+        arms = self.arms if self.features is None else [arm for arm in self.arms if arm in self.features]
+        table = _joined(_context_numbers(self.context, schema), _feature_numbers(self, arms, arm_schema))
+        return Offer(None, self.arms, dict(zip(arms, table, strict=True)))
+
+    def records(self) -> list[dict[str, object]]:
+        """A dict for each arm: the context's entries, then the arm's."""
+        shared = {} if self.context is None else self.context
+        if not isinstance(shared, Mapping):
+            raise InvalidInput(f"context must be a dict beside features that are dicts; got {shown(shared)}")
+        return [_record(shared, arm, _known(self, arm)) for arm in self.arms]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OfferBatch:
+    """Offers of equally many arms, side by side."""
+
+    offers: tuple[Offer, ...]
+
+    def __post_init__(self) -> None:
+        if len({len(offer.arms) for offer in self.offers}) != 1:
+            raise InvalidInput("offers of a batch must have equally many arms: decide them by groups of one size")
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The batch axes: how many offers there are."""
+        return (len(self.offers),)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The names of the first offer's arms: as many as those of every other."""
+        return self.offers[0].arms
+
+    @property
+    def context(self) -> list[Any]:
+        """The contexts, one for each offer."""
+        return [offer.context for offer in self.offers]
+
+    def rows(self, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
+        """Numbers (n, K, d), of each offer what it gives by itself."""
+        blocks = [offer.rows(schema, arm_schema) for offer in self.offers]
+        if len({block.shape for block in blocks}) > 1:
+            widths = sorted({block.shape[-1] for block in blocks})
+            raise InvalidInput(f"offers must have as many numbers for each arm; got {widths[0]} and {widths[-1]}")
+        return np.stack(blocks)
+
+    def encoded(self, schema: Encoder | None, arm_schema: Encoder | None) -> "OfferBatch":
+        """The offers with rows of numbers as features."""
+        return OfferBatch(tuple(offer.encoded(schema, arm_schema) for offer in self.offers))
+
+    def records(self) -> list[dict[str, object]]:
+        """A dict for each arm of each offer, one offer after the other."""
+        return [record for offer in self.offers for record in offer.records()]
+
+
+AnyOffer: TypeAlias = Offer | OfferBatch
+"""One offer, or a batch of them: what a context is where arms come with the call."""
+
+
+def offered(context: Any, arms: object) -> Offer:
+    """The offer of these arms: a dict of name to features, a list of names, or a data frame with a row for each arm.
+
+    A pandas frame names its rows by the column `arm`, or by its index; a polars one by the column `arm`.
+
+    >>> offered(None, ["a", 7]).arms
+    ('a', '7')
+    """
+    if isinstance(arms, Offer | OfferBatch):
+        raise InvalidInput("arms must be a dict, a list of names or a data frame; got an Offer: give its arms")
+    if is_table(arms):
+        names, features = _from_table(arms)
+    elif isinstance(arms, Mapping):
+        names, features = list(arms), [one(row) for row in arms.values()]
+    elif isinstance(arms, str | bytes) or is_series(arms) or not isinstance(arms, Sequence | np.ndarray):
+        raise InvalidInput(f"arms must be a dict of name: features, or a list of names; got {shown(arms)}")
+    else:
+        names, features = list(arms), []
+    checked = _checked_names(names)
+    if all(row is None for row in features):
+        return Offer(context, checked)
+    _check_kinds(checked, features)
+    return Offer(context, checked, dict(zip(checked, features, strict=True)))
+
+
+def _from_table(table: Any) -> tuple[list[object], list[Any]]:
+    """Names and features of the rows of a data frame."""
+    columns = [str(name) for name in (table.column_names if hasattr(table, "column_names") else table.columns)]
+    if "arm" in columns:
+        records: list[dict[str, Any]] = [dict(row) for row in rows(table)]
+        return [record.pop("arm") for record in records], [record or None for record in records]
+    if not hasattr(table, "iloc"):
+        raise InvalidInput(f"arms must have a column 'arm' with their names; got the columns {columns[:8]}")
+    return table.index.tolist(), list(rows(table)) if columns else [None] * len(table)
+
+
+def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
+    """Distinct names of 1 to 256 characters that any store can hold."""
+    if not names:
+        raise InvalidInput("arms must be at least one; got none")
+    if len(names) > MOST_ARMS:
+        raise InvalidInput(f"arms must be at most {MOST_ARMS:,} in one call; got {len(names):,}: offer a shortlist")
+    checked = tuple(name if type(name) is str else _as_text(name) for name in names)
+    for name in checked:
+        if not 0 < len(name) <= LONGEST_NAME:
+            got = "an empty one" if not name else f"{len(name):,} characters, {name[:20]!r}…"
+            raise InvalidInput(f"names of arms must have 1 to {LONGEST_NAME} characters; got {got}")
+        if not name.isprintable() and _unstorable(name):
+            raise InvalidInput(f"names of arms must be text without NUL and lone surrogates; got {name!r:.60}")
+    if len(set(checked)) < len(checked):
+        twice = next(name for name in checked if checked.count(name) > 1)
+        raise InvalidInput(f"names of arms must be distinct; got {twice!r:.60} twice: rename one of them")
+    return checked
+
+
+def _as_text(name: object) -> str:
+    if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+        raise InvalidInput(f"names of arms must be text or whole numbers; got {shown(name)}")
+    return str(name)
+
+
+def _unstorable(name: str) -> bool:
+    return "\0" in name or any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
+    """Refuses features that are neither dicts nor numbers, or of two kinds, or arrays of two widths."""
+    first: tuple[str, object] | None = None
+    for arm, row in zip(arms, features, strict=True):
+        if row is None:
+            continue
+        kind = _kind(arm, row)
+        if first is None:
+            first = (arm, kind)
+        elif kind != first[1]:
+            raise InvalidInput(
+                f"features must be of one kind for all arms; got {_words(first[1])} for {first[0]!r:.40} and "
+                f"{_words(kind)} for {arm!r:.40}"
+            )
+
+
+def _kind(arm: str, row: Any) -> object:
+    """-1 for a dict; else how many numbers there are."""
+    if isinstance(row, Mapping):
+        return -1
+    if isinstance(row, str | bytes) or is_table(row):
+        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, numbers or None; got {shown(row)}")
+    floats = np.atleast_1d(numbers(row))
+    if floats.ndim != 1:
+        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, or numbers in a row; got shape {floats.shape}")
+    return len(floats)
+
+
+def _words(kind: object) -> str:
+    return "a dict" if kind == -1 else f"{kind} numbers"
+
+
+def _known(offer: Offer, arm: str) -> Any:
+    """What is known of an arm; refused where the record holds the drawn arm's features alone."""
+    if offer.features is None:
+        return None
+    if arm not in offer.features:
+        raise InvalidInput(f"features of all arms are needed here; this record has none of {arm!r:.40}")
+    return offer.features[arm]
+
+
+def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, object]:
+    if own is None:
+        return dict(shared)
+    if not isinstance(own, Mapping):
+        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, as these experts read names; got {shown(own)}")
+    if both := [name for name in own if name in shared]:
+        raise InvalidInput(f"context and features must have names of their own; got {both[0]!r} in both: rename one")
+    return {**shared, **own}
+
+
+def _context_numbers(context: Any, schema: Encoder | None) -> Array:
+    if context is None and schema is None:
+        return np.zeros(0)
+    encoded = numbers(context, _INSTEAD) if schema is None else schema.encode(context)
+    if encoded.ndim > 1:
+        raise InvalidInput(f"context must be one context for all arms; got shape {encoded.shape}")
+    return np.atleast_1d(encoded)
+
+
+def _feature_numbers(offer: Offer, arms: Sequence[str], schema: Encoder | None) -> Array:
+    """Numbers (arms, d) of the features; no columns where nothing is known of any arm."""
+    known = [_known(offer, arm) for arm in arms]
+    if schema is not None:
+        return schema.encode([{} if row is None else row for row in known])
+    if offer.features is None:
+        return np.zeros((len(arms), 0))
+    if any(has_names(row) for row in offer.features.values()):
+        raise InvalidInput(f"features must be numbers in an array; got a dict: {_INSTEAD}")
+    width = next(np.atleast_1d(numbers(row)).shape[-1] for row in offer.features.values() if row is not None)
+    table = np.full((len(arms), width), np.nan)
+    for place, row in enumerate(known):
+        if row is not None:
+            table[place] = numbers(row)
+    return table
+
+
+def _joined(context: Array, features: Array) -> Array:
+    spread = np.broadcast_to(context, (len(features), len(context)))
+    return np.concatenate([spread, features], axis=1)
