@@ -210,6 +210,8 @@ def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
 
 def _kind(arm: str, row: Any) -> object:
     """-1 for a dict; else how many numbers there are."""
+    if type(row) is np.ndarray and row.ndim == 1 and row.dtype.kind in "fiub":
+        return len(row)
     if isinstance(row, Mapping):
         return -1
     if isinstance(row, str | bytes) or is_table(row):

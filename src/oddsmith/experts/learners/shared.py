@@ -147,16 +147,22 @@ class SharedExperts(Experts):
     def _rows(self, form: Array, offer: Offer, arms: Sequence[str]) -> Array:
         """The numbers (arms, d) of these arms, in this form."""
         (width, own_width), hashed = form[:2].astype(int).tolist(), form[2:] > 0
-        features = [None if offer.features is None else offer.features.get(arm) for arm in arms]
         shared = _part(offer.context, self.schema, width, bool(hashed[0]))
-        own = [_part(one, self.arm_schema, own_width, bool(hashed[1])) for one in features]
-        for got in (len(row) for row in own):
-            if (len(shared), got) != (width, own_width):
-                raise InvalidInput(
-                    f"context and features must have {width} and {own_width} numbers, as the first ones had; got "
-                    f"{len(shared)} and {got}: bring them in one form, always dicts or always arrays of one length"
-                )
-        table = np.concatenate([np.broadcast_to(shared, (len(arms), width)), np.stack(own)], axis=1)
+        own = np.tile(_part(None, self.arm_schema, own_width, bool(hashed[1])), (len(arms), 1))
+        features = offer.features or {}
+        known = [place for place, arm in enumerate(arms) if features.get(arm) is not None]
+        if known:
+            rows = as_numbers([features[arms[place]] for place in known], self.arm_schema).reshape(len(known), -1)
+            got = rows.shape[-1]
+        else:
+            rows, got = own, own_width
+        if (len(shared), got) != (width, own_width):
+            raise InvalidInput(
+                f"context and features must have {width} and {own_width} numbers, as the first ones had; got "
+                f"{len(shared)} and {got}: bring them in one form, always dicts or always arrays of one length"
+            )
+        own[known or slice(None)] = rows
+        table = np.concatenate([np.broadcast_to(shared, (len(arms), width)), own], axis=1)
         return table if table.shape[-1] else np.zeros((len(arms), 1))  # nothing but names
 
 
