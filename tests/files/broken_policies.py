@@ -10,7 +10,7 @@ OWN = "factory = 'policy_file_rules:policy'\n"
 MADE = '[policy]\nkind = "python"\n'
 BROKEN = [
     ("arms = [", "must be TOML"),
-    (LINEAR, "arms must be given; got nothing"),
+    (LINEAR, "experts.lines.kind linear rates arms that come with the call by weights (N, d)"),
     ("arms = 'abc'\n" + LINEAR, "arms must be a sequence of names; got 'abc'"),
     ("arms = ['a', 'a']\n" + LINEAR, "arms must be distinct; got 'a' twice"),
     ("arms = []\n" + LINEAR, "arms must be at least 1 names; got 0"),

@@ -94,7 +94,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     files = {name: _file(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
     arm_lists = {file.arms for file in files.values()}
     if len(arm_lists) > 1:
-        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, sorted(arm_lists)))}")
+        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, arm_lists))}")
     if asked.state is not None and len(files) != 1:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
     arms = next(iter(arm_lists), None)

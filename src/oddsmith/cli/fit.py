@@ -34,7 +34,8 @@ def _fit(asked: argparse.Namespace) -> str:
     from oddsmith.logs.fitting import fit_log
 
     file = read_policy(asked.policy)
-    meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": list(file.arms)}
+    arms = None if file.arms is None else list(file.arms)
+    meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": arms}
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
     how, many = asked.engine, asked.workers

@@ -27,7 +27,7 @@ class OnnxExperts(Experts):
     """
 
     files: Mapping[str, str | Path | bytes]
-    arms: Sequence[str]
+    arms: Sequence[str] | None = None
     arm_features: npt.ArrayLike | None = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str = field(init=False)
@@ -47,6 +47,10 @@ class OnnxExperts(Experts):
     @property
     def names(self) -> Sequence[str]:
         return self._bank.names
+
+    @property
+    def takes_offers(self) -> bool:
+        return self._bank.takes_offers
 
     def split(self) -> tuple[ModelExperts, ...]:
         return self._bank.split()

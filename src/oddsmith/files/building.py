@@ -33,12 +33,13 @@ def bank_of(experts: Experts) -> Bank:
 class BuildContext:
     """What a policy is built for: the file's folder, arms, the schema of contexts, and the experts by table.
 
+    `arms` are None where they come with the call; `arm_schema` is then that of their features.
     `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a sample) are known where there is a world.
     `drifts`: learners get a short memory, too. Isolated experts have `timeout_ms` for an answer.
     """
 
     folder: Path
-    arms: tuple[str, ...]
+    arms: tuple[str, ...] | None
     schema: Schema | None = None
     banks: Mapping[str, Bank] = field(default_factory=dict)
     steps: int | None = None

@@ -19,11 +19,16 @@ from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.files.building import Bank, BuildContext, bank_of
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys
+from oddsmith.offer import Offer
 from oddsmith.policies.auto import SIZES, auto
 
 __all__ = ["read_bank"]
 
 _LINKS = ("logistic", "identity", "probit")
+_FIXED = {  # why experts cannot rate arms that come with the call
+    "linear": "rates arms that come with the call by weights (N, d), one row for all arms; got (N, K, d)",
+    **dict.fromkeys(("onnx", "python", "auto"), "made experts that cannot rate arms that come with the call"),
+}
 
 
 def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
@@ -33,6 +38,8 @@ def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
         if keys.flag("isolate"):
             return _isolated(name, keys, build)
         bank = _KINDS[kind](name, keys, build)
+        if build.arms is None and not bank.experts.takes_offers:
+            raise InvalidInput(f"kind {kind} {_FIXED[kind]}; give the file its arms, or leave these experts out")
     except OddsmithError as error:
         raise keys.blame(error) from error
     keys.close()
@@ -64,7 +71,8 @@ def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
 
 def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
     size, rows_per_arm = keys.text("size", "normal", choices=SIZES), keys.flag("rows_per_arm")
-    made = auto(build.arms, schema=build.schema, size=size, rows_per_arm=rows_per_arm, share=1e-4 * build.drifts)
+    schemas: Any = {"schema": build.schema, "arm_schema": build.arm_schema}
+    made = auto(build.arms, **schemas, size=size, rows_per_arm=rows_per_arm, share=1e-4 * build.drifts)
     return Bank(made.experts, made.prior)
 
 
@@ -73,6 +81,8 @@ def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
     if keys.values["kind"] not in ("python", "onnx"):
         kind = f"{keys.values['kind']}, which runs no code but ours"
         raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {kind}")
+    if build.arms is None:
+        raise InvalidInput("isolate must be false where arms come with the call; got true in a file without arms")
     table = keys.values | {"isolate": False}
     bank = Isolated(name, table, build.arms, build.schema, build.folder, build.timeout_ms)
     return bank_of(bank)
@@ -88,17 +98,22 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 
 def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
     """The bank behind the schema, if there is one; then asked once, so that what does not fit is found at reading."""
-    if build.schema is None:
+    schemas = [schema for schema in (build.schema, build.arm_schema) if schema is not None]
+    if not schemas or (build.arms is None and not bank.takes_offers):
         return bank
-    shape = (len(build.arms), build.schema.width) if rows_per_arm else (build.schema.width,)
+    question: Any = None
+    width = sum(schema.width for schema in schemas)
+    if build.arms is not None:
+        question = np.zeros((len(build.arms), width) if rows_per_arm else (width,))
+    elif len(schemas) == 2:  # else numbers as they are may come beside the schema's
+        question = Offer(None, ("any",), {"any": np.zeros(width)})
     try:
-        bank.predict((), np.zeros(shape))
+        if question is not None:
+            bank.predict((), question)
     except Exception as error:  # onnxruntime raises its own kinds
-        reason = str(error).splitlines()[0]
-        raise ExpertFailed(
-            f"file must be a model of {build.schema.width} numbers (the schema's); {reason:.200}"
-        ) from error
-    return Encoded(bank, build.schema)
+        reason, whose = str(error).splitlines()[0], "schema's" if len(schemas) == 1 else "schemas'"
+        raise ExpertFailed(f"file must be a model of {width} numbers (the {whose}); {reason:.200}") from error
+    return Encoded(bank, build.schema, build.arm_schema)
 
 
 def _clip(keys: Keys) -> tuple[float, float]:

@@ -18,7 +18,10 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
-    """What `factory(arms, **args)` gives back; its arms, where it names them, must be the file's."""
+    """What `factory(arms, **args)` gives back; its arms, where it names them, must be the file's.
+
+    Where arms come with the call, `arms` is None, and what is made must name none.
+    """
     if args is not None and not isinstance(args, dict):
         raise InvalidInput(f"args must be a table; got {args!r:.60}")
     make = _imported(factory, build.folder)
@@ -28,7 +31,9 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
         raised = f"{factory} raised {type(error).__name__}: {error}"
         raise InvalidInput(f"factory must make what it is for; {raised:.200}") from error
     names = made.arms if isinstance(made, Experts | Policy) else None
-    if names is not None and tuple(names) != build.arms:
+    if names is not None and build.arms is None:
+        raise InvalidInput(f"factory must make it without arms, which come with the call; got some for {list(names)}")
+    if names is not None and build.arms is not None and tuple(names) != build.arms:
         raise InvalidInput(f"factory must keep the arms {list(build.arms)} in this order; got {list(names)}")
     return made
 

@@ -67,6 +67,7 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "auto": (auto,),
     "python": (from_factory,),
 }
+_CANNOT = "kind must be one that can choose among arms that come with the call, or the file must name its arms"
 _FAMILIES = {"logistic": LogisticFamily(), "linear": LinearFamily()}
 _BUILT = (
     "build",
@@ -129,6 +130,8 @@ def _built(makers: tuple[Callable[..., Any], ...], keys: Keys, build: BuildConte
     given = {name: _READERS.get(name, _plain)(keys, build, one) for name, one in signature(make).parameters.items()}
     policy: Policy = make(**given)
     check_policy(policy)
+    if build.arms is None and not policy.takes_offers:
+        raise InvalidInput(f"{_CANNOT}; got {type(policy).__name__}")
     return policy
 
 
@@ -157,18 +160,24 @@ def _steps(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
 
 
 def _contexts(keys: Keys, build: BuildContext, _: Parameter) -> Any:
+    if build.arms is None:
+        raise InvalidInput(f"{_CANNOT}; got {keys.text('kind')!r}, whose sample of contexts is about one set of arms")
     return keys.get("contexts") if build.contexts is None else keys.get("contexts", build.contexts)
 
 
 def _dim(keys: Keys, build: BuildContext, _: Parameter) -> int:
-    if build.schema is not None:
+    if build.schema is not None or build.arm_schema is not None:
         return 0
     return keys.whole("dim", build.dim) if build.dim else keys.whole("dim")
 
 
 def _n_arms(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
     shared = asked.default is None and keys.flag("rows_per_arm", build.rows_per_arm)
-    return None if shared else len(build.arms)
+    if build.arms is not None:
+        return None if shared else len(build.arms)
+    if asked.default is not None:
+        raise InvalidInput(f"{_CANNOT}; got {keys.text('kind')!r}, which counts by arm")
+    return None
 
 
 def _loss(keys: Keys, _: BuildContext, asked: Parameter) -> Any:

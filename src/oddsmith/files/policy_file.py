@@ -31,13 +31,15 @@ _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 class PolicyFile:
     """What a policy file says. `table` is the TOML as it was read; `seed` is None where the file has none.
 
+    `arms` are None where they come with the call; `arm_schema` then says how their features become numbers.
     `bench` are experts that are no part of the policy, but may join it while it is served, by name.
     """
 
     path: Path
     name: str
-    arms: Arms
+    arms: Arms | None
     schema: Schema | None
+    arm_schema: Schema | None
     policy: Policy
     reward_scale: RewardScale
     seed: int | None
@@ -75,7 +77,8 @@ def _read(keys: Keys, path: Path, world: BuildContext | None) -> PolicyFile:
     name = keys.text("name", path.stem)
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's name); got {name!r}")
-    arms, schema = Arms(keys.get("arms")), _schema(keys)
+    arms = None if keys.get("arms", None) is None else Arms(keys.get("arms"))
+    schema, arm_schema = _schemas(keys, arms)
     seed = keys.get("seed", None)
     if seed is not None:
         seed = keys.whole("seed", least=0, most=2**63 - 1)
@@ -86,7 +89,8 @@ def _read(keys: Keys, path: Path, world: BuildContext | None) -> PolicyFile:
             raise InvalidInput("timeout_ms must stand beside guard = true; got it without")
     table = keys.table("policy", {})
     drifts, limit = bool(table.values.get("share")), 50.0 if timeout_ms is None else timeout_ms
-    build = BuildContext(path.resolve().parent, arms, schema, drifts=drifts, timeout_ms=limit)
+    about: Any = {"arm_schema": arm_schema, "drifts": drifts, "timeout_ms": limit}
+    build = BuildContext(path.resolve().parent, arms, schema, **about)
     bench, banks = _experts(keys, build)
     policy = read_policy_table(table, replace(build, banks=banks or ({} if world is None else world.banks)))
     _check_experts(table.text("kind", "gts"), policy, banks, bench)
@@ -94,7 +98,7 @@ def _read(keys: Keys, path: Path, world: BuildContext | None) -> PolicyFile:
     policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
     keys.table("service", {})  # read where it is served
     keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
-    return PolicyFile(path, name, arms, schema, policy, scale, seed, keys.values, bench)
+    return PolicyFile(path, name, arms, schema, arm_schema, policy, scale, seed, keys.values, bench)
 
 
 def _experts(keys: Keys, build: BuildContext) -> tuple[dict[str, Experts], dict[str, Bank]]:
@@ -118,10 +122,20 @@ def _check_experts(kind: str, policy: Policy, banks: dict[str, Bank], bench: dic
         raise InvalidInput(f'experts with joins = true must stand beside a policy that they can join; got "{kind}"')
 
 
-def _schema(keys: Keys) -> Schema | None:
+def _schemas(keys: Keys, arms: Arms | None) -> tuple[Schema | None, Schema | None]:
+    """The schema of contexts, and that of the arms' features where arms come with the call."""
     if keys.get("schema", None) is None:
-        return None
+        return None, None
     table = keys.table("schema")
+    if table.get("arms", None) is None:
+        return _schema(table), None
+    if arms is not None:
+        raise InvalidInput("schema.arms must stand in a file without arms, where they come with the call; got both")
+    own = {name for name in table.values if name != "arms"}
+    return _schema(table) if own else None, _schema(table.table("arms"))
+
+
+def _schema(table: Keys) -> Schema:
     columns: Any = {what: table.get(what, []) for what in ("numbers", "categories")}
     for what, names in columns.items():
         if not isinstance(names, list):
@@ -145,15 +159,26 @@ def _reward_scale(keys: Keys) -> RewardScale:
     return scale
 
 
-def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...]) -> Policy:
+def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy:
     """The policy within its floors and caps, if there are any."""
     ends = {"floors": 0.0, "caps": 1.0}
+    if arms is None:
+        bounds = [_for_call(keys, what, default) for what, default in ends.items()]
+        return Bounded(policy, *bounds) if any(what in keys.values for what in ends) else policy
     floors, caps = (np.array(_per_arm(keys, what, default, arms)) for what, default in ends.items())
     if not any(what in keys.values for what in ends):
         return policy
     bounded = Bounded(policy, floors, caps)
     project(np.full(len(arms), 1 / len(arms)), floors, caps)  # raises where no odds can meet them
     return bounded
+
+
+def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]:
+    """The bound of all arms that come with the call, or those of some by name."""
+    if not isinstance(keys.get(what, default), dict):
+        return keys.number(what, default, low=0, high=1)
+    table = keys.table(what)
+    return {arm: table.number(arm, low=0, high=1) for arm in table.values}
 
 
 def _per_arm(keys: Keys, what: str, default: float, arms: tuple[str, ...]) -> list[float]:

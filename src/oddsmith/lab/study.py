@@ -182,10 +182,9 @@ def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
         return policy if "experts" in taken else problem.seen_by(policy)
     file = read_policy(build.folder / keys.text("file"), build)
     keys.close()
-    if len(file.arms) != problem.n_arms:
-        raise InvalidInput(
-            f"{keys.named('file')} must be about the world's {problem.n_arms} arms; got {len(file.arms)}"
-        )
+    if file.arms is None or len(file.arms) != problem.n_arms:
+        got = "none" if file.arms is None else len(file.arms)
+        raise InvalidInput(f"{keys.named('file')} must be about the world's {problem.n_arms} arms; got {got}")
     asked = () if file.schema is None else (*file.schema.numbers, *file.schema.categories)
     if absent := [name for name in asked if name not in problem.columns]:
         columns = f"{', '.join(problem.columns[:8])}; got {absent[0]!r}"

@@ -50,6 +50,7 @@ def linear_class(
     gamma: float = 0.01,
     ridge: float = 1.0,
     schema: Schema | None = None,
+    arm_schema: Schema | None = None,
 ) -> LinearThompsonSampling:
     """GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and square loss: the posterior is Gaussian.
 
@@ -59,4 +60,6 @@ def linear_class(
     2.0
     """
     number("eta", eta, low=0, high=np.inf, open_low=True)
-    return LinearThompsonSampling(dim, n_arms, ridge=ridge, weight=2 * eta, gamma=gamma, schema=schema)
+    return LinearThompsonSampling(
+        dim, n_arms, ridge=ridge, weight=2 * eta, gamma=gamma, schema=schema, arm_schema=arm_schema
+    )

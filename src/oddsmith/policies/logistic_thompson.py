@@ -32,6 +32,7 @@ def logistic_class(
     gamma: float = 0.01,
     ridge: float = 1.0,
     schema: Schema | None = None,
+    arm_schema: Schema | None = None,
 ) -> LogisticThompsonSampling:
     """GTS over all logistic experts with prior N(0, I/ridge) and log loss, by Laplace, one reward at a time.
 
@@ -40,4 +41,6 @@ def logistic_class(
     >>> logistic_class(2).eta
     0.5
     """
-    return LogisticThompsonSampling(dim, n_arms, ridge=ridge, eta=eta, gamma=gamma, schema=schema)
+    return LogisticThompsonSampling(
+        dim, n_arms, ridge=ridge, eta=eta, gamma=gamma, schema=schema, arm_schema=arm_schema
+    )

@@ -52,6 +52,8 @@ class RegressorElimination(OverExperts):
     threshold: Literal["sharp", "original"] = "sharp"
     context_odds: Any = None
 
+    takes_offers = False  # its sample of contexts is about one set of arms
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.experts.learns:

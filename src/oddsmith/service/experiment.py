@@ -32,7 +32,7 @@ class Experiment:
     """One experiment, made inside a running event loop; `begin` before and `end` after use."""
 
     def __init__(self, opened: Opened, clock: Clock) -> None:
-        self.name, self.arms = opened.file.name, opened.file.arms
+        self.name, self.arms = opened.file.name, opened.arms
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
         self.follower = Follower(opened, clock)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oddsmith import kernels
+from oddsmith.arms import Arms
 from oddsmith.errors import BadFile, InvalidInput, NotPortable
 from oddsmith.experts.base import Experts
 from oddsmith.files import PolicyFile, read_policy
@@ -39,6 +40,11 @@ class Opened:
     _stamp: int = field(init=False, default=0)
 
     @property
+    def arms(self) -> Arms:
+        """The arms of the experiment."""
+        return _served_arms(self.file)
+
+    @property
     def scale(self) -> RewardScale:
         """From the user's units of reward to [0, 1]."""
         return self.file.reward_scale
@@ -68,6 +74,8 @@ class Opened:
 def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
     """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is."""
     files = [read_policy(path) for path in paths]
+    for file in files:
+        _served_arms(file)
     settings = [read_settings(file) for file in files]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
@@ -83,7 +91,8 @@ def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
 
 
 def _opened(file: PolicyFile, settings: Settings) -> Opened:
-    policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
+    arms = _served_arms(file)
+    policy = guarded(file.policy, settings.timeout_ms, arms=arms)
     try:
         fingerprint(policy)
     except NotPortable as error:
@@ -93,7 +102,7 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
     about: dict[str, object] = {
         "experiment": file.name,
         "seed": seed,
-        "arms": list(file.arms),
+        "arms": list(arms),
         "judge": judge_to_json(policy),
         "reward": [file.reward_scale.low, file.reward_scale.high],
         "window_s": settings.window,
@@ -109,6 +118,14 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
         store.close()
         raise
     return Opened(file, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
+
+
+def _served_arms(file: PolicyFile) -> Arms:
+    if file.arms is None:
+        raise InvalidInput(
+            f"{file.path}: the service takes files with arms; got one without, whose arms come with calls"
+        )
+    return file.arms
 
 
 def _check_apart(what: str, given: list[str]) -> None:

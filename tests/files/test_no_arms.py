@@ -1,0 +1,135 @@
+"""Policy files without `arms`: they make what one would build by hand, and refuse in a sentence what needs arms."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from files.test_policy_file import onnx_model
+from oddsmith.files.kinds import KINDS, parameters
+from oddsmith.service.opening import open_experiments
+
+SCHEMAS = '[schema]\nnumbers = ["age"]\n[schema.arms]\nnumbers = ["price"]\ncategories = ["topic"]\nbuckets = 3\n'
+SCHEMA, ARM_SCHEMA = od.Schema(numbers=("age",)), od.Schema(numbers=("price",), categories=("topic",), buckets=3)
+WEIGHTS = np.random.default_rng(0).normal(size=(2, 5))
+ARMS = {"a": {"price": 1.0, "topic": "tech"}, "b": {"price": 0.2, "topic": "sports"}, "c": None}
+LINEAR = '[experts.lines]\nkind = "linear"\nfile = "rows.npz"\n'
+ONNX = '[experts.net]\nkind = "onnx"\nfile = "one.onnx"\n'
+PYTHON = '[experts.rules]\nkind = "python"\nfactory = "no_arms_rules:bank"\n'
+FACTORY = """
+import oddsmith as od
+
+def cheap(context, arm, features):
+    return 0.5 if features is None else 1 / (1 + features["price"])
+
+def bank(arms):
+    assert arms is None
+    return od.FunctionExperts({"cheap": cheap})
+
+def fixed(arms):
+    return od.FunctionExperts({"even": lambda context, arm: 0.5}, ["a", "b"])
+
+def table(arms):
+    return od.TableExperts([[[0.2, 0.8]]])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Path:
+    path = Path(tmp_path_factory.mktemp("no_arms"))
+    np.savez(path / "rows.npz", weights=WEIGHTS)
+    np.savez(path / "narrow.npz", weights=WEIGHTS[:, :2])
+    np.savez(path / "arms.npz", weights=np.zeros((2, 3, 5)))
+    (path / "no_arms_rules.py").write_text(FACTORY)
+    return path
+
+
+def read(folder: Path, text: str) -> od.PolicyFile:
+    (folder / "news.toml").write_text(text)
+    return od.read_policy(folder / "news.toml")
+
+
+def odds(policy: od.Policy, context: Any = None) -> Any:
+    offer = od.Offer({"age": 3.0} if context is None else context, tuple(ARMS), ARMS)
+    return policy.odds(policy.init(), offer).propensities
+
+
+def test_linear_weights_are_one_row_for_all_arms(folder: Path) -> None:
+    file = read(folder, SCHEMAS + LINEAR)
+    assert (file.arms, file.schema, file.arm_schema) == (None, SCHEMA, ARM_SCHEMA)
+    bank = od.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1")))
+    made = od.GeneralizedThompsonSampling(od.Encoded(bank, SCHEMA, ARM_SCHEMA), od.log_loss, eta=0.5, gamma=0.02)
+    assert od.fingerprint(file.policy) == od.fingerprint(made)
+    np.testing.assert_array_equal(odds(file.policy), odds(made))
+
+
+def test_auto_learns_by_schemas(folder: Path) -> None:
+    file = read(folder, SCHEMAS + '[policy]\nkind = "auto"\nsize = "small"\nmost_arms = 50\n')
+    made = od.auto(schema=SCHEMA, arm_schema=ARM_SCHEMA, size="small", most_arms=50)
+    assert od.fingerprint(file.policy) == od.fingerprint(made)
+    table = read(folder, SCHEMAS + '[experts.learners]\nkind = "auto"\nsize = "small"\n').policy
+    assert od.fingerprint(table.bank) == od.fingerprint(
+        od.auto(schema=SCHEMA, arm_schema=ARM_SCHEMA, size="small").bank
+    )
+
+
+def test_factories_are_called_without_arms(folder: Path) -> None:
+    file = read(folder, PYTHON)
+    np.testing.assert_allclose(odds(file.policy), [0.02 / 3, 0.98 + 0.02 / 3, 0.02 / 3])
+
+
+def test_onnx_models_have_one_output(folder: Path) -> None:
+    (folder / "one.onnx").write_bytes(onnx_model(width=5, n_arms=1))
+    policy = read(folder, SCHEMAS + ONNX).policy
+    x = np.concatenate([SCHEMA.encode([{"age": 3.0}] * 2), ARM_SCHEMA.encode([ARMS["a"], ARMS["b"]])], axis=1)
+    state = policy.bank.init()  # type: ignore[union-attr]
+    asked = policy.bank.predict(state, od.Offer({"age": 3.0}, ("a", "b"), ARMS))  # type: ignore[union-attr]
+    np.testing.assert_allclose(asked[0], (1 / (1 + np.exp(-x @ (np.arange(5) / 10)))).clip(0.01, 0.99), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "dim" in parameters(kind)])
+def test_policies_of_numbers_read_both_schemas(folder: Path, kind: str) -> None:
+    policy = read(folder, SCHEMAS + f'[policy]\nkind = "{kind}"\n').policy
+    assert policy.dim == 6  # type: ignore[attr-defined]
+    assert odds(policy).sum() == pytest.approx(1)
+
+
+def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
+    floors, caps = (
+        read(folder, f"{text}\n{PYTHON}").policy for text in ("floors = 0.1", "caps = { b = 0.6, z = 0.1 }")
+    )
+    np.testing.assert_allclose(odds(floors), [0.1, 0.8, 0.1])
+    np.testing.assert_allclose(odds(caps), [0.2, 0.6, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[policy]\nkind = "ucb1"\n', "policy.kind must be one that can choose among arms that come with the call"),
+        ('[policy]\nkind = "beta_thompson"\n', "got 'beta_thompson', which counts by arm"),
+        (
+            '[policy]\nkind = "regressor_elimination"\ncontexts = [1]\n' + PYTHON,
+            "whose sample of contexts is about one set of arms",
+        ),
+        (LINEAR.replace("rows", "arms"), r"by weights \(N, d\), one row for all arms; got \(N, K, d\)"),
+        (SCHEMAS + LINEAR.replace("rows", "narrow"), r"must be a model of 5 numbers \(the schemas'\)"),
+        (PYTHON.replace("bank", "table"), "experts.rules.kind python made experts that cannot rate arms that come"),
+        (PYTHON.replace("bank", "fixed"), "factory must make it without arms, which come with the call"),
+        (PYTHON + "isolate = true", "isolate must be false where arms come with the call"),
+        ('[experts.l]\nkind = "auto"\nrows_per_arm = true\n', "rows_per_arm is for arms that are given"),
+        ('arms = ["a", "b"]\n' + SCHEMAS + LINEAR, "schema.arms must stand in a file without arms"),
+        ("[schema.arms]\nnumber = ['x']\n" + PYTHON, "schema.arms.number is not a key; did you mean numbers"),
+        ("floors = { a = 2 }\n" + PYTHON, r"floors.a must be in \[0, 1\]"),
+    ],
+)
+def test_what_needs_arms_says_so(folder: Path, text: str, message: str) -> None:
+    with pytest.raises(od.OddsmithError, match=message):
+        read(folder, text)
+
+
+def test_the_service_refuses_them_for_now(folder: Path) -> None:
+    path = read(folder, PYTHON).path
+    with pytest.raises(od.InvalidInput, match="the service takes files with arms; got one without"):
+        open_experiments([path])
