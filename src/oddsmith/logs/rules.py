@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.logs.offers import check_features, check_offers
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
@@ -60,11 +61,13 @@ def check_rows(log: "Log") -> None:
     for name, (holds, rule) in _RULES.items():
         if (column := getattr(log, name)) is not None:
             _require(name, holds(column), column, rule)
+    check_offers(log)
     widths = _widths(log, "arms", "propensities", "eligible")
     for name, width in widths.items():
         _require("arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}")
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
+    check_features(log)
     if log.eligible is not None:
         _require("eligible", drawn(log.eligible, log.arm), log.arm, "must allow the arm that was drawn")
     if log.propensities is not None:

@@ -13,7 +13,8 @@ from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Context, Decision, aligned
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
-from oddsmith.logs.kinds import KINDS, USES, LogKind, Use
+from oddsmith.logs import offers
+from oddsmith.logs.kinds import COMPARED, KINDS, OF_DRAWN_ROWS, USES, FeatureKind, LogKind, Use
 from oddsmith.logs.rules import check_rows, drawn, typed
 
 __all__ = ["COLUMNS", "Log"]
@@ -27,8 +28,9 @@ class Log:
     drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs; `experts`
     names the N experts, whose predictions of the drawn arm `advice` then is. `context` is an array, a list or a data
     frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that decided. `arms` names the K arms.
-    Where arms came with the call, `offered` has the names of each row, whose odds come first in `propensities`, and
-    `features` what was known of them, or of the drawn one, by name.
+    Where arms came with the call, `offered` has the names of each row, whose odds come first in `propensities` (0
+    follows where other rows have more arms, and `eligible` is false there), and `features` what was known of them, or
+    of the drawn one, by name; `arms` are then the names that all rows share, None where they differ.
     Anything wrong is refused with column, row and rule. A slice, a mask or a list of numbers gives a log of those rows;
     a number gives a row, and so does iteration: a dict of its columns.
 
@@ -39,6 +41,9 @@ class Log:
     (2, 'exact')
     >>> [row["reward"] for row in log[:2]], log[-1]["propensity"]
     ([1.0, 0.0], 0.8)
+    >>> log = Log(arm=[0, 2], reward=[1, 0], offered=[["a", "b"], ["c", "a", "d"]], propensity=[0.5, 0.2])
+    >>> log.n_arms, log.arms
+    (3, None)
     """
 
     arm: Ints
@@ -63,14 +68,25 @@ class Log:
         for what in _NAMES:
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check_names(what, getattr(self, what)))
-        for name, value in self.columns().items():
+        for name, value in offers.brought(self.columns()).items():
             object.__setattr__(self, name, typed(name, value))
         for name, value in self.columns().items():
             if len(value) != len(self.arm):
                 raise InvalidInput(f"column {name}: must have {len(self.arm)} rows like arm; got {len(value)}")
+        if self.offered is not None:
+            self._share_names(offers.shared(self.offered))
         check_rows(self)
         if self.propensity is None and self.propensities is not None:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
+
+    def _share_names(self, names: tuple[str, ...] | None) -> None:
+        """Set the names that all rows offered; where they differ in number, the mask says which places are taken."""
+        if self.arms not in (None, names):
+            what = "differ from row to row" if names is None else f"are {list(names[:8])}"
+            raise InvalidInput(f"arms must be the names that all rows offered, which {what}; got {list(self.arms[:8])}")
+        object.__setattr__(self, "arms", names)
+        if self.eligible is None and not (mask := offers.inside(self.offered, self.n_arms)).all():
+            object.__setattr__(self, "eligible", mask)
 
     @classmethod
     def of(cls, decisions: Decision | Iterable[Decision], rewards: object, **columns: object) -> "Log":
@@ -89,13 +105,16 @@ class Log:
         """One log after the other; columns that some of them lack are left out."""
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
-        if len({log.arms for log in logs}) > 1:
+        if len({log.offered is None for log in logs}) > 1:
+            raise InvalidInput("logs must all have the names that were offered, or none of them; got a mixture")
+        if logs[0].offered is None and len({log.arms for log in logs}) > 1:
             raise InvalidInput(f"logs must be about the same arms; got {[log.arms for log in logs][:3]}")
         if len({log.experts for log in logs if log.advice is not None}) > 1:
             raise InvalidInput(f"logs must have advice of the same experts; got {[log.experts for log in logs][:3]}")
         lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
         parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
-        whole = {name: joined(values) for name, values in aligned(parts).items() if values[0] is not None}
+        whole = offers.taken_out(parts)
+        whole |= {name: joined(values) for name, values in aligned(parts).items() if values[0] is not None}
         return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
@@ -133,9 +152,15 @@ class Log:
         return "drawn" if self.propensities is None else "exact"
 
     @property
+    def known_features(self) -> FeatureKind:
+        """Whose features are known: of "all" arms that could be drawn, of the "drawn" one alone, or "none"."""
+        return offers.feature_kind(self)
+
+    @property
     def allows(self) -> tuple[Use, ...]:
         """What a log of this kind may be used for: "learning", "models", "weights", "odds"."""
-        return tuple(use for use, (_, kinds) in USES.items() if self.kind in kinds)
+        few = OF_DRAWN_ROWS if self.known_features == "drawn" else USES
+        return tuple(use for use, (_, kinds) in USES.items() if self.kind in kinds and use in few)
 
     def require(self, use: Use) -> None:
         """Refuses a use that this log does not allow, in one sentence that says what it does allow.
@@ -153,19 +178,28 @@ is unknown (it has no propensities), which allows learning from it (fit_log) and
             raise InvalidInput(
                 f"{what} need a log that is {' or '.join(kinds)}; this one is {own}, which allows {others}"
             )
+        if use not in self.allows:
+            others = " and ".join(OF_DRAWN_ROWS[other] for other in self.allows)
+            raise InvalidInput(
+                f"{COMPARED} need the features of all arms offered; this log has those of the drawn arm only, which "
+                f"allows {others}"
+            )
 
     @property
     def n_arms(self) -> int:
-        """K, where the log says it; else the largest arm plus one."""
+        """K, where the log says it (the most arms of a row, where they differ); else the largest arm plus one."""
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
+        if self.offered is not None:
+            return max(map(len, self.offered), default=0)
         return int(self.arm.max(initial=-1)) + 1 if self.arms is None else len(self.arms)
 
     def __repr__(self) -> str:
         waiting = int(np.isnan(self.reward).sum())
         columns = ", ".join(self.columns())
-        return f"Log(of {len(self)} decisions over {self.n_arms} arms, {waiting} without reward; {columns})"
+        arms = f"{self.n_arms} arms" if self.offered is None or self.arms else f"up to {self.n_arms} arms that differ"
+        return f"Log(of {len(self)} decisions over {arms}, {waiting} without reward; {columns})"
 
     def __len__(self) -> int:
         return len(self.arm)
@@ -192,12 +226,16 @@ is unknown (it has no propensities), which allows learning from it (fit_log) and
             object.__setattr__(log, name, columns.get(name))
         for name in _NAMES:
             object.__setattr__(log, name, getattr(like, name))
+        if log.offered is not None:
+            for name, value in offers.trimmed(log.columns()).items():
+                object.__setattr__(log, name, value)
+            object.__setattr__(log, "arms", offers.shared(log.offered))
         return log
 
 
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-_MAY_LACK = ("eligible", "log_weights")  # absence has a meaning: all arms, no expert slept
+_MAY_LACK = ("eligible", "log_weights", "features")  # absence means all arms, no expert slept, nothing known
 
 
 def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
