@@ -1,0 +1,118 @@
+"""Rounds of choices among items with features, from the sets of a folder: rows, groups and routing.
+
+* rows (`X`, `y`): a round is ten rows drawn at random, without repeats inside the round; each comes under a fresh name.
+* groups (`X`, `y`, `group`): a round is one group, at its own size, in random order. Columns that the set's .json calls
+  `same_within_group` are the context, the others the items'. Where one of its one-hot blocks tells the items of every
+  group apart (brands, modes of travel), items have those names; else names are fresh.
+* routing (`X` and a table over models): the context is the row, the arms are the models, rewards are the `score`, or
+  `correct`; where the .json suggests cases, the last of them, `correct - cost_weight * cost` on its models, cut at 0.
+"""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Ints
+
+FAMILIES = ("rows", "groups", "routing")
+RULES = 1
+"""The number of the rules above; results under other rules are not taken for these."""
+CANDIDATES = 10
+
+
+class Round(NamedTuple):
+    """What holds for all items (s), what is known of each (K, d), their names, and the reward of each (K)."""
+
+    shared: Array
+    own: Array
+    names: tuple[str, ...]
+    rewards: Array
+
+
+class Game(NamedTuple):
+    """The rounds, and whether names mean the same thing from round to round."""
+
+    rounds: list[Round]
+    lasting: bool
+
+
+def game(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
+    """The rounds of a set, `cap` at most, in the order of a shuffle; with numbers standardised over the whole set."""
+    about = json.loads(path.with_suffix(".json").read_text())
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files if not name.startswith("text")}
+    x = arrays["X"].astype(np.float64)
+    if standardised:
+        sd = x.std(axis=0)
+        x = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    rng = np.random.default_rng([shuffle, 2018])
+    if family == "rows":
+        return _of_rows(x, arrays["y"].astype(np.float64), rng, cap)
+    if family == "groups":
+        return _of_groups(x, arrays, about, rng, cap)
+    return _of_routing(x, arrays, about, rng, cap)
+
+
+def _of_rows(x: Array, y: Array, rng: np.random.Generator, cap: int) -> Game:
+    rounds = []
+    for t in range(cap):
+        drawn = rng.choice(len(y), CANDIDATES, replace=False)
+        rounds.append(Round(np.zeros(0), x[drawn], _fresh(t, CANDIDATES), y[drawn]))
+    return Game(rounds, False)
+
+
+def _of_groups(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int) -> Game:
+    same = set(about["same_within_group"])
+    is_shared = np.array([column in same for column in about["columns"]])
+    labels = _labels(arrays["X"], arrays["group"], about["columns"])
+    starts = np.flatnonzero(np.diff(arrays["group"], prepend=arrays["group"][0] - 1))
+    blocks, rounds = np.split(np.arange(len(x)), starts[1:]), []
+    for t, place in enumerate(rng.permutation(len(blocks))[:cap]):
+        rows = rng.permutation(blocks[place])
+        names = _fresh(t, len(rows)) if labels is None else tuple(labels[row] for row in rows)
+        rounds.append(
+            Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, arrays["y"][rows].astype(np.float64))
+        )
+    return Game(rounds, labels is not None)
+
+
+def _of_routing(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int) -> Game:
+    models, rewards = list(about["models"]), _routing_rewards(arrays, about)
+    if "suggested" in about and about["suggested"]["cases"][-1]["models"] != "all":
+        kept = [models.index(model) for model in about["suggested"]["cases"][-1]["models"]]
+        models, rewards = [models[k] for k in kept], rewards[:, kept]
+    none = np.zeros((len(models), 0))
+    return Game([Round(x[i], none, tuple(models), rewards[i]) for i in rng.permutation(len(x))[:cap]], True)
+
+
+def _routing_rewards(arrays: dict[str, Any], about: Any) -> Array:
+    """Rewards (n, models) of all models."""
+    if "score" in arrays:
+        return np.asarray(arrays["score"], dtype=np.float64)
+    correct = np.asarray(arrays["correct"], dtype=np.float64)
+    if "suggested" not in about:
+        return correct
+    return np.maximum(correct - about["suggested"]["cases"][-1]["cost_weight"] * arrays["cost"], 0.0)
+
+
+def _fresh(t: int, n: int) -> tuple[str, ...]:
+    return tuple(f"{t}-{k}" for k in range(n))
+
+
+def _labels(x: Array, group: Ints, columns: list[str]) -> list[str] | None:
+    """For each row the column of the one-hot block that tells the items of every group apart; None if there is none."""
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for place, column in enumerate(columns):
+        if "=" in column:
+            blocks[column.split("=")[0]].append(place)
+    for places in blocks.values():
+        block = x[:, places]
+        if not ((block == 0) | (block == 1)).all() or (block.sum(axis=1) != 1).any():
+            continue
+        value = block.argmax(axis=1)
+        if len(np.unique(np.stack([group, value]), axis=1).T) == len(x):
+            return [columns[places[k]] for k in value]
+    return None
