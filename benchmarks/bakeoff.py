@@ -5,10 +5,10 @@
 
 Progressive error: each row is shown once, in an order that belongs to the shuffle; the error is the share of wrong
 answers. With --family, sets of choices among items with features (`benchmarks.choices` says what a round is): regret to
-the best item of each round, against Vowpal Wabbit. A finished cell (set, shuffle, configuration) is a line of the results file, under a hash of the data, the
-library's version (our source, for ours), the shuffle and the cap: run again, only what is missing is done. A cell that
-takes longer than --cell-seconds is a DNF and is charged the error of uniform play; one that, after a fifth of that
-time, is on its way to more than twice of it is given up at once.
+the best item of each round, against Vowpal Wabbit. A finished cell (set, shuffle, configuration) is a line of the
+results file, under a hash of the data, the library's version (our source, for ours), the shuffle and the cap: run
+again, only what is missing is done. A cell that takes longer than --cell-seconds is a DNF and is charged the error of
+uniform play; one that, after a fifth of that time, is on its way to more than twice of it is given up at once.
 """
 
 import argparse
@@ -109,10 +109,8 @@ def _played(player: Any, x: Any, y: Any, uniforms: list[float], cell: Cell) -> t
 def play_choices(cell: Cell) -> dict[str, Any]:
     """The regret to the best item of each round, summed, and that of uniform play."""
     entry = choosers(cell.family)[cell.library, cell.name]
-    played = game(
-        Path(cell.path), cell.family, shuffle=cell.shuffle, cap=cell.cap, standardised=entry.standardised
-    )
-    n, chooser = len(played.rounds), entry.chooser(played, cell.shuffle)
+    played = game(Path(cell.path), cell.family, shuffle=cell.shuffle, cap=cell.cap, standardised=entry.standardised)
+    n, chooser = len(played.rounds), entry.chooser(played)
     uniforms = np.random.default_rng([cell.shuffle, 2019]).random(n).tolist()
     start, regret, finished, t = time.process_time(), 0.0, True, 0
     for t, (now, uniform) in enumerate(zip(played.rounds, uniforms, strict=True), start=1):

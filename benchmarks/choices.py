@@ -33,10 +33,11 @@ class Round(NamedTuple):
 
 
 class Game(NamedTuple):
-    """The rounds, and whether names mean the same thing from round to round."""
+    """The rounds, whether names mean the same thing from round to round, and the shuffle they belong to."""
 
     rounds: list[Round]
     lasting: bool
+    shuffle: int = 0
 
 
 def game(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
@@ -50,10 +51,10 @@ def game(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool)
         x = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
     rng = np.random.default_rng([shuffle, 2018])
     if family == "rows":
-        return _of_rows(x, arrays["y"].astype(np.float64), rng, cap)
-    if family == "groups":
-        return _of_groups(x, arrays, about, rng, cap)
-    return _of_routing(x, arrays, about, rng, cap)
+        found = _of_rows(x, arrays["y"].astype(np.float64), rng, cap)
+    else:
+        found = (_of_groups if family == "groups" else _of_routing)(x, arrays, about, rng, cap)
+    return found._replace(shuffle=shuffle)
 
 
 def _of_rows(x: Array, y: Array, rng: np.random.Generator, cap: int) -> Game:
@@ -73,9 +74,7 @@ def _of_groups(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Gene
     for t, place in enumerate(rng.permutation(len(blocks))[:cap]):
         rows = rng.permutation(blocks[place])
         names = _fresh(t, len(rows)) if labels is None else tuple(labels[row] for row in rows)
-        rounds.append(
-            Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, arrays["y"][rows].astype(np.float64))
-        )
+        rounds.append(Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, arrays["y"][rows].astype(np.float64)))
     return Game(rounds, labels is not None)
 
 

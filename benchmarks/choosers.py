@@ -23,14 +23,14 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A configuration with a name, the library it comes from, and a chooser for a game (and a seed).
+    """A configuration with a name, the library it comes from, and a chooser for a game.
 
     `standardised`: whether it is given numbers of mean 0 and variance 1 over the whole set.
     """
 
     name: str
     library: str
-    chooser: Callable[[Game, int], Chooser]
+    chooser: Callable[[Game], Chooser]
     standardised: bool = True
 
 
@@ -75,11 +75,11 @@ class OnContexts:
 class Vowpal:
     """Vowpal Wabbit, ADF: what holds for all in the namespace s, items in a; costs are 1 - reward."""
 
-    def __init__(self, options: str, game: Game, seed: int) -> None:
+    def __init__(self, options: str, game: Game) -> None:
         from vowpalwabbit import Workspace
 
         base = "--cb_explore_adf --quiet --cb_type mtr --cb_min_cost 0 --cb_max_cost 1 -b 20 --random_seed"
-        self.model, self.lasting = Workspace(f"{base} {seed + 1} {options}"), game.lasting
+        self.model, self.lasting = Workspace(f"{base} {game.shuffle + 1} {options}"), game.lasting
         self.lines: list[str] = []
         self.arm, self.lead, self.odds = 0, 0, 1.0
 
@@ -113,13 +113,13 @@ def _words(row: Any) -> str:
     return " ".join(f"{i}:{v:.5g}" for i, v in enumerate(row.tolist()) if v != 0.0)
 
 
-def _auto(family: str, game: Game, seed: int) -> Chooser:
+def _auto(family: str, game: Game) -> Chooser:
     if family == "routing":
         return OnContexts(od.auto(game.rounds[0].names))
     return OnOffers(od.auto())
 
 
-def _linucb(family: str, alpha: float, game: Game, seed: int) -> Chooser:
+def _linucb(family: str, alpha: float, game: Game) -> Chooser:
     first = game.rounds[0]
     if family == "routing":
         return OnContexts(od.LinUCB(len(first.shared) + 1, n_arms=len(first.names), alpha=alpha), scaled=True)
