@@ -131,7 +131,7 @@ INTERACTIONS = {
     "groups": ("", "-q sa", "-q aa", "-q sa -q aa"),
     "routing": ("-q sa --noconstant",),
 }
-EXPLORATIONS = ("--squarecb", "--regcbopt", "--bag 5", "--epsilon 0.05")
+EXPLORATIONS = ("--squarecb", "--regcbopt", "--bag 5", "--bag 5 --greedify", "--epsilon 0.05")
 
 
 def entries(family: str) -> Iterator[Entry]:
