@@ -94,7 +94,8 @@ def _routing_rewards(arrays: dict[str, Any], about: Any) -> Array:
     correct = np.asarray(arrays["correct"], dtype=np.float64)
     if "suggested" not in about:
         return correct
-    return np.maximum(correct - about["suggested"]["cases"][-1]["cost_weight"] * arrays["cost"], 0.0)
+    weight = float(about["suggested"]["cases"][-1]["cost_weight"])
+    return np.maximum(correct - weight * np.asarray(arrays["cost"], dtype=np.float64), 0.0)
 
 
 def _fresh(t: int, n: int) -> tuple[str, ...]:
