@@ -139,6 +139,8 @@ def _draw(field: Regrets, out: Path) -> None:
     panel.axvline(ASKED[field.family], color="grey", lw=1, ls="--")
     panel.set(yticks=rows, yticklabels=field.sets, xscale="log", title=f"{field.family}: left of 1, auto is better")
     panel.set_xlabel("auto's regret over Vowpal Wabbit's")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter("{x:.1g}")
     panel.legend(fontsize=8)
     figure.savefig(out / f"choices_{field.family}.png", dpi=130)
     pyplot().close(figure)
