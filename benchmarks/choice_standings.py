@@ -46,13 +46,18 @@ def ratio(mine: Any, other: Any) -> float:
 
 
 def gathered(records: list[dict[str, Any]]) -> Regrets:
-    """Mean regrets over the shuffles that everybody played, with uniform play as one more configuration."""
+    """Mean regrets over the shuffles that all of them played, with uniform play as one more configuration."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for r in records:
         found.setdefault((r["set"], named(r)), {})[r["shuffle"]] = r["regret"] / r["steps"]
         found.setdefault((r["set"], UNIFORM), {})[r["shuffle"]] = r["uniform"] / r["steps"]
     sets, names = sorted({s for s, _ in found}), sorted({name for _, name in found})
-    values = np.array([[np.mean(list(found[s, name].values())) for name in names] for s in sets])
+    shared = {s: set.intersection(*(set(found.get((s, name), ())) for name in names)) for s in sets}
+    if lacking := [s for s in sets if not shared[s]]:
+        raise SystemExit(
+            f"every configuration must play every set; there is no shuffle of {lacking[0]} that all played"
+        )
+    values = np.array([[np.mean([found[s, name][i] for i in shared[s]]) for name in names] for s in sets])
     return Regrets(records[0]["family"], names, sets, values)
 
 

@@ -127,6 +127,8 @@ def test_ratios_by_hand() -> None:
     assert ratio(field.of("oddsmith: auto"), field.of("vowpalwabbit: y")) == pytest.approx((10 / 40 * 30 / 20) ** 0.5)
     assert ratio(field.of("oddsmith: auto"), field.of(UNIFORM)) == pytest.approx((10 / 80 * 30 / 80) ** 0.5)
     assert "in hindsight: 0.866" in report(records, None)  # √(10/20 · 30/20)
+    alone = {**records[0], "shuffle": 1, "regret": 70}  # a shuffle that the others have not played
+    assert gathered([*records, alone]).of("oddsmith: auto").tolist() == [0.1, 0.3]
 
 
 def test_text_for_vowpal_wabbit_and_names_of_entries() -> None:
