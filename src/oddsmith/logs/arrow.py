@@ -12,6 +12,7 @@ from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Context
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
 from oddsmith.exact_json import decode, encode
+from oddsmith.logs.offers import BY_ARM, Features, inside
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 
@@ -49,6 +50,8 @@ def pieces(batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str) -> 
             found = found_columns(batch.schema.names, layout, source)
             about = _about(batch.schema, source)
             arms = about.get("arms") or suffixes(found, "propensities", "eligible")
+            if arms and "offered" in found and not about:
+                raise BadFile(f"{source} must have lists in the order of offered; it has columns by name, {arms[0]!r}")
             experts = about.get("experts") or suffixes(found, "advice")
         try:
             columns = {name: _column(batch, name, theirs, about) for name, theirs in found.items()}
@@ -61,12 +64,18 @@ def pieces(batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str) -> 
 def batch_of(log: Log) -> "pa.RecordBatch":
     """One record batch with our column names; contexts that are no arrays are JSON text."""
     pa = arrow()
-    names = {"arms": log.arms, "experts": log.experts}
+    names = {"arms": log.arms if log.offered is None else None, "experts": log.experts}
     about: dict[str, object] = {"format": FORMAT} | {what: all_of and list(all_of) for what, all_of in names.items()}
     columns = {}
     for name, value in log.columns().items():
         if name == "context":
             columns[name], about["context"] = _context(value)
+        elif name == "offered":
+            columns[name] = pa.array(value, pa.list_(pa.string()))
+        elif name == "features":
+            columns[name] = pa.array(_texts(value), pa.string()).dictionary_encode()
+        elif name in BY_ARM and log.offered is not None:
+            columns[name] = _trimmed(value, log.offered)
         elif value.ndim == 2:
             columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(value.ravel()), value.shape[1])
         elif name == "fingerprint":
@@ -75,6 +84,19 @@ def batch_of(log: Log) -> "pa.RecordBatch":
             columns[name] = pa.array(value, pa.string() if value.dtype == object else None)
     batch = pa.RecordBatch.from_pydict(columns)
     return batch.replace_schema_metadata({_KEY: json.dumps(about)})
+
+
+def _texts(rows: Sequence[Features]) -> list[str | None]:
+    """Features as JSON text, by name; the same ones are written once."""
+    known = {id(row): None if row is None else json.dumps(encode(dict(row)), allow_nan=False) for row in rows}
+    return [known[id(row)] for row in rows]
+
+
+def _trimmed(column: npt.NDArray[np.generic], offers: Sequence[tuple[str, ...]]) -> "pa.ListArray":
+    """Lists with an entry for each arm offered."""
+    pa, mask = arrow(), inside(offers, column.shape[1])
+    offsets = np.append(0, mask.sum(axis=1).cumsum()).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(column[mask]))
 
 
 def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
@@ -149,7 +171,7 @@ def _values(array: "pa.Array", name: str) -> Values:
 
 
 def _lists(array: "pa.Array", name: str) -> Values:
-    """Lists of equal lengths as (T, n)."""
+    """Lists of equal lengths as (T, n); odds of different numbers of arms as a list of arrays."""
     pa = arrow()
     if not (pa.types.is_primitive(array.type.value_type) or pa.types.is_boolean(array.type.value_type)):
         rows: list[Any] = array.to_pylist()
@@ -158,8 +180,10 @@ def _lists(array: "pa.Array", name: str) -> Values:
         row = array.is_null().to_pylist().index(True)
         raise BrokenLog(name, row, "must be a list; got null")
     lengths = np.asarray(array.value_lengths()) if not pa.types.is_fixed_size_list(array.type) else np.array([])
+    flat = array.flatten().to_numpy(zero_copy_only=False)
     if (lengths != lengths[:1]).any():
+        if name in BY_ARM:  # as many as were offered: checked when the log is made
+            return np.split(flat, lengths.cumsum()[:-1])
         row = int(np.argmax(lengths != lengths[0]))
         raise BrokenLog(name, row, f"must have {lengths[0]} entries like row 0; got {lengths[row]}")
-    flat = array.flatten().to_numpy(zero_copy_only=False)
     return np.reshape(flat, (len(array), -1) if len(array) else (0, 0))

@@ -106,6 +106,11 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     header: list[str] = []
     plain: dict[str, type] = {}
     for log in logs:
+        if log.offered is not None or log.features is not None:
+            instead = "write Parquet, JSON lines or dsjson"
+            raise InvalidInput(
+                f"column offered or features: CSV has no lists for arms that came with the call: {instead}"
+            )
         plain = plain if header else _plain_columns(log.context)
         columns = dict(_columns(log, plain))
         if not header:

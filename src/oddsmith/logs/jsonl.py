@@ -1,7 +1,7 @@
 """JSON lines: one object a line, with our column names as keys (`Decision.to_json` and a reward is one)."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from oddsmith.errors import BadFile, BrokenLog
 from oddsmith.exact_json import decode, encode, encode_floats
+from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
 
@@ -31,37 +32,47 @@ def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`.
 
-    `arms` and `experts`, in the first row, name the arms and the experts.
+    `arms` and `experts`, in the first row, name the arms and the experts. Where every row has `arms`, as decisions
+    among arms that came with the call have, they are the names that were offered.
     """
     arms, experts = None, None
+    _, head = next(objects(path, 2), (0, []))
+    decided = bool(head) and all("arms" in row and "index" in row for row in head)
     for first, rows in objects(path, layout.rows):
+        if decided:
+            rows = [{"offered" if key == "arms" else key: value for key, value in row.items()} for row in rows]
         arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
         columns = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
         if "index" in rows[0]:
             columns["arm"] = [row.get("index") for row in rows]
-        if "context" in columns:
-            columns["context"] = [decode(value) for value in columns["context"]]
+        for name in ("context", "features"):
+            if name in columns:
+                columns[name] = [decode(value) for value in columns[name]]
         for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, no expert slept
             if name in columns:
-                columns[name] = _filled(columns[name], nothing)
+                columns[name] = _filled(columns[name], nothing, columns.get("offered") if name in BY_ARM else None)
         yield Piece({name: values for name, values in columns.items() if values}, first, arms, experts)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs as JSON lines; the first line names the arms and the experts."""
     for number, log in enumerate(logs):
-        names = {"arms": log.arms, "experts": log.experts} if number == 0 else {}
+        names = {"arms": log.arms if log.offered is None else None, "experts": log.experts} if number == 0 else {}
         for i, row in enumerate(log):
             line: dict[str, object] = {what: list(all_of) for what, all_of in names.items() if all_of and i == 0}
-            line |= {name: _written(name, value) for name, value in row.items()}
+            line |= {name: _written(name, value, row.get("offered")) for name, value in row.items()}
             file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _written(name: str, value: Any) -> object:
-    if name == "context":
+def _written(name: str, value: Any, names: Sequence[str] | None) -> object:
+    if name in ("context", "features"):
         return encode(value)
+    if name == "offered":
+        return list(value)
+    if name in BY_ARM and names is not None:
+        value = value[: len(names)]
     if isinstance(value, np.ndarray):
         return encode_floats(value) if value.dtype.kind == "f" else value.tolist()
     if hasattr(value, "isoformat"):
@@ -83,7 +94,10 @@ def _field(row: dict[str, object], theirs: str | list[str]) -> object:
     return row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
 
 
-def _filled(lists: list[object], nothing: object) -> list[object]:
-    """Lists, with `nothing` in place of those that are absent; none if all are."""
+def _filled(lists: list[object], nothing: object, offers: Sequence[Any] | None) -> list[object]:
+    """Lists, with `nothing` in place of those that are absent, as often as arms were offered; none if all are."""
     width = next((len(one) for one in lists if isinstance(one, list)), None)
-    return [] if width is None else [[nothing] * width if one is None else one for one in lists]
+    if width is None:
+        return []
+    widths = [width] * len(lists) if offers is None else [len(names or ()) for names in offers]
+    return [[nothing] * n if one is None else one for one, n in zip(lists, widths, strict=True)]

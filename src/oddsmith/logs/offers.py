@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from oddsmith.logs.table import Log
 
 __all__ = [
+    "BY_ARM",
     "Features",
     "brought",
     "check_features",
@@ -31,7 +32,8 @@ __all__ = [
 
 Features: TypeAlias = Mapping[str, Any] | None
 """What is known of the arms of a row, by name."""
-_BY_ARM = ("propensities", "eligible")
+BY_ARM = ("propensities", "eligible")
+"""The columns with an entry for each arm."""
 
 
 def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
@@ -51,8 +53,8 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
     return column
 
 
-def _features_column(rows: Collection[object]) -> list[Features] | None:
-    """The features of each row by name, None where nothing is known; None where nothing is known in any row."""
+def _features_column(rows: Collection[object]) -> list[Features]:
+    """The features of each row by name, None where nothing is known."""
     kept = list(rows)  # so that no two of them have one id
     known: dict[int, Features] = {}
     column: list[Features] = []
@@ -66,7 +68,7 @@ def _features_column(rows: Collection[object]) -> list[Features] | None:
             except InvalidInput as error:
                 raise BrokenLog("features", row, str(error)) from error
         column.append(None if features is None else known[id(features)])
-    return None if all(features is None for features in column) else column
+    return column
 
 
 def brought(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,17 +80,23 @@ def brought(columns: Mapping[str, Any]) -> dict[str, Any]:
         names = whole["offered"] = _names_column(whole["offered"])
         if (rows := np.size(whole["arm"])) != len(names):
             raise InvalidInput(f"column offered: must have {rows} rows like arm; got {len(names)}")
-        whole |= {name: _padded(name, whole[name], names) for name in _BY_ARM if name in whole}
+        whole |= {name: _padded(name, whole[name], names) for name in BY_ARM if name in whole}
     return trimmed(whole)
 
 
 def trimmed(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns with odds and masks as wide as the most arms of a row; wider where there is something beyond."""
-    whole, width = dict(columns), max(map(len, columns.get("offered") or ()), default=0)
-    for name in _BY_ARM:
+    """The columns with odds and masks as wide as the most arms of a row, and wider where there is something beyond.
+
+    Where rows differ in number, there is a mask, which says which places are taken.
+    """
+    whole, names = dict(columns), columns.get("offered") or ()
+    width = max(map(len, names), default=0)
+    for name in BY_ARM:
         column = whole.get(name)
         if width and isinstance(column, np.ndarray) and column.ndim == 2 and not column[:, width:].any():
             whole[name] = column[:, :width]
+    if whole.get("eligible") is None and any(len(row) < width for row in names):
+        whole["eligible"] = inside(names, width)
     return whole
 
 
@@ -110,7 +118,7 @@ def taken_out(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for part, names in zip(parts, named, strict=True):
         if masked and part["eligible"] is None:
             part["eligible"] = inside(names, width)
-        part |= {name: _widened(part[name], width) for name in _BY_ARM if part.get(name) is not None}
+        part |= {name: _widened(part[name], width) for name in BY_ARM if part.get(name) is not None}
     return whole
 
 
@@ -154,14 +162,14 @@ def check_offers(log: "Log") -> None:
     if log.offered is not None:
         n = _sizes(log.offered)
         _refuse("arm", log.arm >= n, lambda row: f"must be below the {n[row]} arms offered; got {log.arm[row]}")
-        for name in _BY_ARM:
+        for name in BY_ARM:
             if (column := getattr(log, name)) is not None:
                 _check_padding(name, column, n)
 
 
 def feature_kind(log: "Log") -> FeatureKind:
     """Whether a log knows the features of all arms that could be drawn, of the drawn one only, or none."""
-    if log.features is None:
+    if log.features is None or all(row is None for row in log.features):
         return "none"
     needed = np.full(len(log), log.n_arms)
     if log.offered is not None:

@@ -1,11 +1,13 @@
 """Pieces: rows as a reader found them, and the log that they are."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.exact_json import decode
 from oddsmith.logs.table import COLUMNS, Log
 
 __all__ = ["Layout", "Names", "Piece", "found_columns", "listed", "log_of", "names_in", "suffixes"]
@@ -42,7 +44,9 @@ def log_of(piece: Piece, arms: Sequence[str] | None, experts: Sequence[str] | No
             raise BadFile(f"{source} must have the {what} {_some(wanted)} in this order; it has {_some(found)}")
     known, advisers = piece.arms if arms is None else arms, piece.experts if experts is None else experts
     try:
-        columns = piece.columns | {"arm": _numbered(piece.columns["arm"], known)}
+        columns = piece.columns | {"arm": _numbered(piece.columns["arm"], piece.columns.get("offered"), known)}
+        if columns.get("features") is not None:
+            columns["features"] = by_name(columns["features"], columns.get("offered"), known)
         return Log(**columns, arms=known, experts=advisers if "advice" in columns else None)
     except BrokenLog as error:
         raise error.moved(piece.first, source) from error
@@ -81,7 +85,7 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
     used = [one for theirs in found.values() for one in listed(theirs)]
     if twice := [one for one in used if list(present).count(one) > 1]:
         raise BadFile(f"{source} must have one column {twice[0]!r}; it has {list(present).count(twice[0])}")
-    kept = COLUMNS if layout.only is None else (*_NEEDED, *layout.only)
+    kept = COLUMNS if layout.only is None else (*_NEEDED, "offered", *layout.only)
     return {name: theirs for name, theirs in found.items() if name in kept}
 
 
@@ -95,21 +99,63 @@ def suffixes(found: Mapping[str, str | list[str]], *columns: str) -> tuple[str, 
     return None
 
 
-def _numbered(arm: Collection[object], names: Sequence[str] | None) -> Collection[object]:
-    """Arms as numbers, where they are names."""
+def by_name(
+    rows: Sequence[Any], offers: Sequence[Any] | None, arms: Sequence[str] | None
+) -> list[Mapping[str, Any] | None]:
+    """Features of each row by name, from dicts, JSON text, or lists in the order of the names."""
+    known: dict[str, Any] = {}
+    column: list[Any] = []
+    for row, given in enumerate(rows):
+        features = given
+        if isinstance(given, str):
+            if given not in known:
+                known[given] = _from_text(given, row)
+            features = known[given]
+        if isinstance(features, list | np.ndarray):
+            features = _beside(features, arms if offers is None else offers[row], row)
+        column.append(features)
+    return column
+
+
+def _from_text(text: str, row: int) -> Any:
+    try:
+        return decode(json.loads(text))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BrokenLog("features", row, f"must be JSON, by name or in the order of offered; {error!s:.100}") from error
+
+
+def _beside(features: Collection[Any], names: Sequence[str] | None, row: int) -> dict[str, Any]:
+    """Features in the order of the names, by name."""
+    if names is None:
+        raise BrokenLog(
+            "features", row, "must be by name where neither offered nor arms=[…] names the arms; got a list"
+        )
+    if len(features) != len(names):
+        raise BrokenLog("features", row, f"must be of {len(names)} arms, in their order; got {len(features)} entries")
+    read = [_from_text(one, row) if isinstance(one, str) else one for one in features]
+    return {str(name): one for name, one in zip(names, read, strict=True)}
+
+
+def _numbered(arm: Collection[object], offers: Sequence[Any] | None, names: Sequence[str] | None) -> Collection[object]:
+    """Arms as numbers, where they are names: their places among those that were offered, or among all."""
     if isinstance(arm, np.ndarray) and arm.dtype.kind in "iuf":
         return arm
-    places = None if names is None else {name: i for i, name in enumerate(names)}
+    places = {} if names is None else {name: i for i, name in enumerate(names)}
     numbers: list[object] = []
     for row, one in enumerate(arm):
         if not isinstance(one, str):
             numbers.append(one)
-        elif places is None:
-            raise BrokenLog("arm", row, f"must be a number where arms=[…] does not name them; got {one!r:.60}")
-        elif one not in places:
+            continue
+        if offers is not None:
+            if not isinstance(offers[row], list | tuple | np.ndarray):
+                raise BrokenLog("offered", row, f"must be a list of names; got {offers[row]!r:.60}")
+            places = {str(name): i for i, name in enumerate(offers[row])}
+        if one in places:
+            numbers.append(places[one])
+        elif places:
             raise BrokenLog("arm", row, f"must be one of {_some(list(places))}; got {one!r:.60}")
         else:
-            numbers.append(places[one])
+            raise BrokenLog("arm", row, f"must be a number where arms=[…] does not name them; got {one!r:.60}")
     return numbers
 
 

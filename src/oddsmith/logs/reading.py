@@ -68,7 +68,7 @@ class LogReader:
         pieces = list(found)
         if not pieces:
             raise BadFile(f"{name} must have at least one row; got none")
-        if arms is None and pieces[0].arms is None:
+        if arms is None and pieces[0].arms is None and "offered" not in pieces[0].columns:
             arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
         return Log.concatenated([log_of(piece, arms, self.experts, name) for piece in pieces])
 
@@ -76,7 +76,7 @@ class LogReader:
         """The wanted columns of a log in memory; arms and experts that it does not name get the names given."""
         if self.columns:
             raise InvalidInput("columns must not be given for a Log, which has our names")
-        wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", *self.only}))
+        wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", "offered", *self.only}))
         for what in ("arms", "experts"):
             mine, theirs = getattr(self, what), getattr(log, what)
             if mine is not None and theirs not in (None, tuple(mine)):
@@ -164,7 +164,8 @@ def _alike(logs: Iterable[Log]) -> Iterator[Log]:
     for log in logs:
         if len(log):
             first = first or log
-            if (log.arms, log.experts) != (first.arms, first.experts):
+            named = log.offered is not None and first.offered is not None
+            if (log.arms != first.arms and not named) or log.experts != first.experts:
                 raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
             yield log
     if first is None:

@@ -80,13 +80,11 @@ class Log:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
-        """Set the names that all rows offered; where they differ in number, the mask says which places are taken."""
+        """Set the names that all rows offered, which are those given, if any are."""
         if self.arms not in (None, names):
             what = "differ from row to row" if names is None else f"are {list(names[:8])}"
             raise InvalidInput(f"arms must be the names that all rows offered, which {what}; got {list(self.arms[:8])}")
         object.__setattr__(self, "arms", names)
-        if self.eligible is None and not (mask := offers.inside(self.offered, self.n_arms)).all():
-            object.__setattr__(self, "eligible", mask)
 
     @classmethod
     def of(cls, decisions: Decision | Iterable[Decision], rewards: object, **columns: object) -> "Log":
