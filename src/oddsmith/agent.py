@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith import disk, saving
 from oddsmith.arms import Arms
 from oddsmith.arrays import Ints
-from oddsmith.call import Call, call_of, calls_of
+from oddsmith.call import Call, call_of, calls_of, check_record
 from oddsmith.decision import Context, Decision, Odds, State, check_rewards, draw
 from oddsmith.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.experts.guarded import Guarded
@@ -96,18 +96,15 @@ class Agent:
         `arms` come with the call where the policy was made without: a dict of name to features, a list of names, or a
         data frame with a row for each. Where it was made with arms, those named are the eligible ones.
         """
-        call = call_of(self.policy, self.arms, context, arms, eligible)
-        step = self._take(1)
-        try:
-            with self._reading:
+        with self._reading:  # the arms, the policy and its state belong together: another thread may add arms
+            call = call_of(self.policy, self.arms, context, arms, eligible)
+            step = self._take(1)
+            try:
                 odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
-            if odds.propensities.ndim != 1:
-                shape = odds.propensities.shape
-                raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
-            return call.named(draw(odds, context, self._uniforms(step), eligible=call.mask, step=step))
-        except BaseException:
-            self._give_back(step, 1)
-            raise
+                return call.named(draw(_single(odds), context, self._uniforms(step), eligible=call.mask, step=step))
+            except BaseException:
+                self._give_back(step, 1)
+                raise
 
     def decide_batch(self, contexts: Context, *, arms: object = None, eligible: object = None) -> Decision:
         """Decisions for all rows of an array, list or data frame, as one decision with a leading axis.
@@ -115,15 +112,15 @@ class Agent:
         Each row gets the step, the uniform number and, from the same state, the odds that `decide` would give it.
         `arms` are one offer for all rows, or a list with one for each.
         """
-        calls = calls_of(self.policy, self.arms, contexts, arms, eligible)
-        n = sum(len(places) for places, _ in calls)
-        first = self._take(n)
-        try:
-            with self._reading:
+        with self._reading:
+            calls = calls_of(self.policy, self.arms, contexts, arms, eligible)
+            n = sum(len(places) for places, _ in calls)
+            first = self._take(n)
+            try:
                 drawn = [(places, self._drawn(call, first + places)) for places, call in calls]
-        except BaseException:
-            self._give_back(first, n)
-            raise
+            except BaseException:
+                self._give_back(first, n)
+                raise
         if len(drawn) == 1:
             return drawn[0][1]
         by_place = {place: row for places, some in drawn for place, row in zip(places, some.rows(), strict=True)}
@@ -139,8 +136,7 @@ class Agent:
             decision = Decision.stacked(decision)
         if not isinstance(decision, Decision):
             raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
-        if self.arms is not None:
-            self._check_arms(decision)
+        self._check_arms(decision)
         rewards = check_rewards(decision, reward)
         by_number = decision.numbered()
         with self._learning:
@@ -152,8 +148,8 @@ class Agent:
 
     def best(self, context: Context, *, arms: object = None, eligible: object = None) -> Any:
         """The arm with the largest odds, without exploration (the first of them, if several)."""
-        call = call_of(self.policy, self.arms, context, arms, eligible)
         with self._reading:
+            call = call_of(self.policy, self.arms, context, arms, eligible)
             odds: Odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
         if call.names is None:
@@ -177,8 +173,8 @@ class Agent:
 
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
         """
-        call = call_of(self.policy, self.arms, context, arms, eligible)
         with self._reading:
+            call = call_of(self.policy, self.arms, context, arms, eligible)
             parts = self.policy.explain(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
         return parts if call.names is None else parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
 
@@ -230,8 +226,13 @@ class Agent:
 
     def _check_arms(self, decision: Decision) -> None:
         """Refuses a decision whose arm has another name, or none, among this agent's arms, or those it began with."""
-        names = (self.arms or ())[: decision.propensities.shape[-1]]
-        if decision.index is None or np.any(np.array(names)[decision.index] != decision.arm):
+        if decision.arms is not None:
+            check_record(decision)
+        if self.arms is None:
+            return
+        names = self.arms[: decision.propensities.shape[-1]]
+        index = np.asarray(decision.index)
+        if decision.index is None or np.any(index >= len(names)) or np.any(np.array(names)[index] != decision.arm):
             raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
 
     def _drawn(self, call: Call, steps: Ints) -> Decision:
@@ -256,6 +257,14 @@ def _checked_state(policy: Policy, state: State) -> State:
             f"state must be one of {type(policy).__name__}, {type(first).__name__}; got {type(state).__name__}"
         )
     return state
+
+
+def _single(odds: Odds) -> Odds:
+    """The odds of one decision; those of many are refused."""
+    shape = odds.propensities.shape
+    if len(shape) != 1:
+        raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
+    return odds
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:

@@ -8,14 +8,16 @@ import numpy as np
 
 from oddsmith.arms import Arms
 from oddsmith.arrays import Bools
-from oddsmith.contexts import is_table, length, rows, single
+from oddsmith.contexts import is_table, length, rows, shown, single
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput, NoEligibleArm
 from oddsmith.offer import Offer, OfferBatch, offered
 from oddsmith.policies.base import Policy
 from oddsmith.policies.parts.counts import arm_names
 
-__all__ = ["Call", "call_of", "calls_of", "eligible_mask"]
+__all__ = ["Call", "call_of", "calls_of", "check_record", "eligible_mask"]
+
+_SCALARS = (str, int, float, np.generic)  # what is one name, one number or one entry of a mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def calls_of(
         return [
             (places, Call(contexts, contexts, None if eligible is None else eligible_mask(names, eligible, n), names))
         ]
-    each: list[object] | None = list(arms) if isinstance(arms, list | tuple) and _is_each(arms) else None
+    each: list[object] | None = list(arms) if isinstance(arms, list | tuple | np.ndarray) and _is_each(arms) else None
     if each is not None and len(each) != n:
         raise InvalidInput(f"arms must be one offer for all, or one for each of {n} contexts; got {len(each)}")
     shared = offered(None, arms) if each is None else None
@@ -105,10 +107,10 @@ def _of_size(places: Any, offers: Sequence[Offer], masks: Sequence[Bools], all_e
     return places, Call(batch, batch.context, mask, [offer.arms for offer in few], features)
 
 
-def _is_each(arms: Sequence[object]) -> bool:
+def _is_each(arms: Any) -> bool:
     """Whether arms are a list with an offer for each row, not one for all."""
-    first = arms[0] if arms else None
-    return isinstance(first, Mapping | list | tuple) or is_table(first)
+    first = arms[0] if getattr(arms, "ndim", 1) and len(arms) else None
+    return isinstance(first, Mapping | list | tuple | np.ndarray) or is_table(first)
 
 
 def _masks(names: Arms | None, offers: Sequence[Offer], eligible: object) -> list[Bools]:
@@ -116,11 +118,30 @@ def _masks(names: Arms | None, offers: Sequence[Offer], eligible: object) -> lis
     own = [Arms.of(offer.arms) if names is None else names for offer in offers]
     if eligible is None:
         return [np.ones(len(one), dtype=np.bool_) for one in own]
-    each = list(eligible) if isinstance(eligible, list | tuple) else []
-    if len(each) == len(offers) and all(one is None or not isinstance(one, str | int | np.integer) for one in each):
-        pairs = zip(own, each, strict=True)
+    given = _listed(eligible)
+    if _is_by_row(given, len(offers)):
+        pairs = zip(own, given, strict=True)
         return [eligible_mask(one, one if few is None else few) for one, few in pairs]
-    return [eligible_mask(one, eligible) for one in own]
+    return [eligible_mask(one, given) for one in own]
+
+
+def check_record(decision: Decision) -> None:
+    """Refuses a decision about arms of the call whose parts do not belong together."""
+    many = decision.propensities.ndim > 1
+    names: Any = decision.arms if many else [decision.arms]
+    drawn = zip(np.ravel(decision.arm), np.ravel(decision.number), strict=True)
+    features: Any = [decision.features] if not many else decision.features or [None] * len(names)
+    odds = decision.propensities if many else decision.propensities[None]
+    if not len(names) == len(features) == len(odds) or not all(
+        isinstance(row, tuple)
+        and 0 <= number < len(row) <= len(p)
+        and not p[len(row) :].any()
+        and (decision.index is None or row[number] == arm)
+        and isinstance(known, Mapping | None)
+        for row, known, p, (arm, number) in zip(names, features, odds, drawn, strict=True)
+    ):
+        got = f"arms {decision.arms!r:.60} and arm {decision.arm!r:.40}"
+        raise InvalidInput(f"decision must have its arm among the arms offered, and features by name; got {got}")
 
 
 def _check_takes(policy: Policy) -> None:
@@ -132,15 +153,16 @@ def _check_takes(policy: Policy) -> None:
 
 def eligible_mask(arms: Arms | None, eligible: object, rows: int | None = None) -> Bools:
     """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of arms."""
-    given = [eligible] if isinstance(eligible, str | int) and not isinstance(eligible, bool) else eligible
+    given = _listed(eligible)
     if isinstance(given, np.ndarray) and given.dtype == np.bool_:
         mask = given
-    elif not hasattr(given, "__iter__"):
-        raise InvalidInput(f"eligible must be a mask, or names or numbers of arms; got {eligible!r}")
     elif all(isinstance(one, bool | np.bool_) for one in given):
-        mask = np.array(list(given), dtype=np.bool_)
-    elif rows is not None and not any(isinstance(one, str | int | np.integer) for one in given):
-        mask = np.stack([eligible_mask(arms, arms if one is None else one) for one in given])
+        mask = np.array(given, dtype=np.bool_)
+    elif rows is not None and _is_by_row(given, rows):
+        masks = [eligible_mask(arms, arms if one is None else one) for one in given]
+        if len({one.shape for one in masks}) > 1:
+            raise InvalidInput("eligible must be masks of as many arms in every row; got some of other lengths")
+        mask = np.stack(masks)
     else:
         mask = _chosen(arms, list(given))
     if mask.size == 0:
@@ -152,10 +174,32 @@ def eligible_mask(arms: Arms | None, eligible: object, rows: int | None = None) 
     return mask
 
 
+def _listed(eligible: Any) -> Any:
+    """Masks, names or numbers as an array or a list; what says something else is refused."""
+    if isinstance(eligible, np.ndarray) and eligible.ndim:
+        return eligible
+    if isinstance(eligible, str | int | np.integer) and not isinstance(eligible, bool):
+        return [eligible]
+    if is_table(eligible):
+        return eligible.to_numpy()
+    if isinstance(eligible, Mapping) or not hasattr(eligible, "__iter__") or getattr(eligible, "ndim", 1) == 0:
+        raise InvalidInput(f"eligible must be a mask, or names or numbers of arms; got {shown(eligible)}")
+    return list(eligible)
+
+
+def _is_by_row(given: Any, n: int) -> bool:
+    """Whether each of n rows has eligible arms of its own: masks, names, numbers, or None for all arms."""
+    if not len(given) or any(isinstance(one, _SCALARS) for one in given):
+        return False
+    if len(given) != n:
+        raise InvalidInput(f"eligible must be one mask, or one for each row; got {len(given)} for {n} rows")
+    return True
+
+
 def _chosen(arms: Arms | None, chosen: list[object]) -> Bools:
     """The mask of arms that are named, or numbered."""
     if arms is None:
         raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
-    if unknown := [arm for arm in chosen if arm not in arms.numbers]:
-        raise InvalidInput(f"eligible must name arms of {list(arms)[:8]}; got {unknown[0]!r}")
+    if unknown := [arm for arm in chosen if not isinstance(arm, _SCALARS) or arm not in arms.numbers]:
+        raise InvalidInput(f"eligible must name arms of {list(arms)[:8]}; got {unknown[0]!r:.60}")
     return arms.mask(chosen)

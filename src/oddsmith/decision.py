@@ -81,8 +81,9 @@ class Decision(NamedTuple):
             return self.context
         if self.propensities.ndim == 1:
             return Offer(self.context, self.arms, self.features)
-        features = [None] * len(self.arms) if self.features is None else self.features
-        return OfferBatch(tuple(map(Offer, rows(self.context), self.arms, features)))
+        none = [None] * len(self.arms)
+        contexts, features = none if self.context is None else rows(self.context), self.features or none
+        return OfferBatch(tuple(map(Offer, contexts, self.arms, features)))
 
     @property
     def number(self) -> Any:
@@ -116,14 +117,13 @@ class Decision(NamedTuple):
             fields = json.loads(text)
             if not isinstance(fields, dict) or not {"arm", "propensities"} <= set(fields):
                 raise ValueError("it has no arm or no propensities")
-            blank = {"step": None, "context": None, "eligible": None}
-            read: Any = blank | {name: _READ.get(name, _unlisted)(value) for name, value in fields.items()}
-            decision = cls(**read)
+            read: Any = {name: _READ.get(name, _unlisted)(value) for name, value in fields.items()}
+            decision = cls(**dict.fromkeys(("step", "context", "eligible")) | read)
             arms = np.asarray(decision.number)
             if arms.dtype.kind not in "iu" or (arms < 0).any() or (arms >= decision.propensities.shape[-1]).any():
                 raise ValueError(f"its arm is {decision.number!r} of {decision.propensities.shape[-1]}")
             return decision
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidInput(f"decision must be the JSON of a Decision; {error}") from error
 
     @classmethod

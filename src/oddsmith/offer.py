@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.contexts import has_names, is_series, is_table, numbers, one, rows, shown
+from oddsmith.contexts import has_names, is_table, numbers, one, rows, shown
 from oddsmith.errors import InvalidInput
 
 __all__ = ["AnyOffer", "Encoder", "LONGEST_NAME", "MOST_ARMS", "Offer", "OfferBatch", "offered"]
@@ -141,7 +141,7 @@ def offered(context: Any, arms: object) -> Offer:
         names, features = _from_table(arms)
     elif isinstance(arms, Mapping):
         names, features = list(arms), [one(row) for row in arms.values()]
-    elif isinstance(arms, str | bytes) or is_series(arms) or not isinstance(arms, Sequence | np.ndarray):
+    elif isinstance(arms, str | bytes) or not isinstance(arms, Sequence | np.ndarray) or not getattr(arms, "ndim", 1):
         raise InvalidInput(f"arms must be a dict of name: features, or a list of names; got {shown(arms)}")
     else:
         names, features = list(arms), []

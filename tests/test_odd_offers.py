@@ -1,0 +1,147 @@
+"""Odd offers: what is eligible in all its forms, records whose parts do not belong together, arms added meanwhile."""
+
+import json
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import oddsmith as od
+from oddsmith.decision import Decision
+
+ARMS = {"a": [1.0], "b": [2.0], "c": [3.0]}
+FEW = [[True, False, True], [False, True, False]]
+BY_ROW: dict[str, Any] = {
+    "masks": FEW,
+    "an array of masks": np.array(FEW),
+    "a frame of masks": pd.DataFrame(FEW),
+    "arrays of masks": [np.array(FEW[0]), np.array(FEW[1])],
+    "names": [["a", "c"], ["b"]],
+    "sets of names": ({"a", "c"}, {"b"}),
+    "arrays of names": [np.array(["a", "c"]), np.array(["b"])],
+    "numbers": [[0, 2], [1]],
+    "a series of lists": pd.Series([["a", "c"], ["b"]]),
+    "a generator": [["a", "c"], ["b"]],
+}
+
+
+@pytest.mark.parametrize("form", BY_ROW)
+@pytest.mark.parametrize("arms", [None, ARMS, [ARMS, ARMS]], ids=["fixed", "one offer", "an offer for each row"])
+def test_eligible_arms_of_each_row_in_every_form(form: str, arms: Any) -> None:
+    agent = od.Agent(od.auto() if arms is not None else od.auto(list(ARMS)), seed=1)
+    eligible = iter(BY_ROW[form]) if form == "a generator" else BY_ROW[form]
+    many = agent.decide_batch([[1.0], [2.0]], arms=arms, eligible=eligible)
+    assert (many.propensities > 0).tolist() == FEW
+
+
+WRONG: dict[str, Any] = {
+    "a list in a list": ["a", ["b"]],
+    "too many rows": [["a"], ["b"], ["c"]],
+    "too few rows": [["a"]],
+    "a dict, whose values would count for nothing": {"a": True, "b": False},
+    "an array without axes": np.array(True),
+    "masks of other lengths": [[True, False], [True, False, True]],
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("arms", [None, ARMS, [ARMS, ARMS]], ids=["fixed", "one offer", "an offer for each row"])
+def test_eligible_arms_that_are_none_are_refused(case: str, arms: Any) -> None:
+    agent = od.Agent(od.auto() if arms is not None else od.auto(list(ARMS)), seed=1)
+    with pytest.raises(od.InvalidInput, match="eligible"):
+        agent.decide_batch([[1.0], [2.0]], arms=arms, eligible=WRONG[case])
+    with pytest.raises(od.InvalidInput, match="eligible"):
+        agent.decide([1.0], arms=ARMS, eligible=[["a"]])
+    assert agent.steps == 0
+
+
+@pytest.mark.parametrize(
+    "arms", [[np.array(["a", "b"]), np.array(["c", "d"])], np.array([["a", "b"], ["c", "d"]]), (("a", "b"), ("c", "d"))]
+)
+def test_names_for_each_row_in_every_form(arms: Any) -> None:
+    many = od.Agent(od.auto(), seed=1).decide_batch([None, None], arms=arms)
+    assert [list(row) for row in many.arms] == [["a", "b"], ["c", "d"]]
+
+
+def test_a_name_alone_is_no_list_of_names() -> None:
+    with pytest.raises(od.InvalidInput, match="a list of names"):
+        od.offered(None, np.array("a"))
+
+
+RECORDS: dict[str, dict[str, Any]] = {
+    "no arms": {"arms": []},
+    "fewer arms": {"arms": ["a"]},
+    "more arms": {"arms": ["a", "b", "c", "d"]},
+    "arms by row": {"arms": [["a", "b", "c"]]},
+    "other arms": {"arms": ["x", "y", "z"]},
+    "another arm": {"index": 2, "arm": "a"},
+    "features in a list": {"features": [1.0]},
+    "features that are text": {"features": "x"},
+}
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_a_record_whose_parts_do_not_belong_together_is_not_learnt(case: str) -> None:
+    agent = od.Agent(od.auto(), seed=1)
+    record = json.loads(agent.decide([1.0], arms=ARMS).to_json())
+    with pytest.raises(od.InvalidInput, match="decision must"):
+        agent.learn(Decision.from_json(json.dumps(record | RECORDS[case])), 1)
+    assert agent.state.learnt == 0
+
+
+@pytest.mark.parametrize("part", [{"arms": [["a", "b"]]}, {"index": [0, 1]}, {"arms": ["a", "c"]}])
+def test_a_batch_whose_parts_do_not_belong_together_is_not_learnt(part: dict[str, Any]) -> None:
+    agent = od.Agent(od.auto(), seed=1)
+    many = agent.decide_batch([[1.0], [2.0]], arms=[["a", "b"], ["c"]])
+    record = json.loads(many.to_json()) | part
+    with pytest.raises(od.InvalidInput, match="decision must"):
+        agent.learn(Decision.from_json(json.dumps(record)), [1, 0])
+    agent.learn(many, [1, 0])
+    assert agent.state.learnt == 2
+
+
+def test_an_offer_of_more_arms_than_an_agent_has() -> None:
+    fixed = od.Agent(od.auto(["a", "b"]), seed=1)
+    for seed in range(4):
+        decision = od.Agent(od.auto(), seed=seed).decide([1.0], arms=[f"arm {i}" for i in range(9)])
+        with pytest.raises(od.InvalidInput, match="about the arms"):
+            fixed.learn(decision, 1)
+
+
+def test_a_batch_whose_contexts_were_erased() -> None:
+    many = od.Agent(od.auto(), seed=1).decide_batch([[1.0], [2.0]], arms=[["a", "b"], ["c", "d"]])
+    assert many._replace(context=None).question.context == [None, None]
+
+
+def test_arms_are_added_while_others_decide() -> None:
+    """Without one view of arms, policy and state, 30 additions beside two threads fail a few times."""
+    agent = od.Agent(od.auto(["a", "b"], size="small", gamma=0.1), seed=1)
+    failures, done = list[Exception](), threading.Event()
+
+    def use(eligible: Any) -> None:
+        while not done.is_set():
+            try:
+                agent.learn(agent.decide([1.0], eligible=eligible), 1)
+                agent.decide_batch([[1.0], [2.0]], arms=["a", "b"])
+                agent.best([1.0])
+                agent.explain([1.0])
+            except Exception as error:  # whatever it is, it is what this test is about
+                failures.append(error)
+
+    threads = [threading.Thread(target=use, args=(eligible,)) for eligible in (None, ["a", "b"])]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for i in range(30):
+            agent.add_arms([f"arm {i}"])
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
+    assert not failures, failures[0]
