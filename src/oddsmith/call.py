@@ -15,7 +15,7 @@ from oddsmith.offer import Offer, OfferBatch, offered
 from oddsmith.policies.base import Policy
 from oddsmith.policies.parts.counts import arm_names
 
-__all__ = ["Call", "call_of", "calls_of", "check_record", "eligible_mask"]
+__all__ = ["Call", "call_of", "calls_of", "check_record", "check_takes_offers", "eligible_mask"]
 
 _SCALARS = (str, int, float, np.generic)  # what is one name, one number or one entry of a mask
 
@@ -65,7 +65,7 @@ def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, 
         return Call(
             context, context, mask if eligible is None else mask & eligible_mask(names, eligible), names, offer.features
         )
-    _check_takes(policy)
+    check_takes_offers(policy)
     mask = None if eligible is None else eligible_mask(Arms.of(offer.arms), eligible)
     return Call(offer, context, mask, offer.arms, offer.features)
 
@@ -93,7 +93,7 @@ def calls_of(
     if names is not None:
         mask = np.stack([names.mask(offer.arms, "arms") & one for offer, one in zip(offers, masks, strict=True)])
         return [(places, Call(contexts, contexts, mask, names, [offer.features for offer in offers]))]
-    _check_takes(policy)
+    check_takes_offers(policy)
     sizes = np.array([len(offer.arms) for offer in offers])
     return [_of_size(np.flatnonzero(sizes == size), offers, masks, eligible is None) for size in np.unique(sizes)]
 
@@ -144,7 +144,8 @@ def check_record(decision: Decision) -> None:
         raise InvalidInput(f"decision must have its arm among the arms offered, and features by name; got {got}")
 
 
-def _check_takes(policy: Policy) -> None:
+def check_takes_offers(policy: Policy) -> None:
+    """Refuses a policy that cannot choose among arms that come with the call."""
     if not policy.takes_offers:
         kind, bank = type(policy).__name__, policy.bank
         of = kind if bank is None else f"{kind} over {type(bank).__name__}"

@@ -9,6 +9,7 @@ from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.lab.delays import Arrivals
+from oddsmith.lab.offers import decision_of
 from oddsmith.logs.table import Log
 from oddsmith.worlds.base import World
 
@@ -63,9 +64,14 @@ class Run:
         if not self.decisions:
             raise InvalidInput("log needs the decisions; simulate with trace=('log',) to keep them")
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
-        rows = [Decision._make(None if c is None else c[run] for c in decision) for decision in self.decisions]
+        row_of = decision_of if self.world.makes_offers else _row
+        rows = [row_of(decision, run) for decision in self.decisions]
         arrived = np.isin(np.arange(len(rows)), self.due.order)
         return Log.of(rows, np.where(arrived, self.rewards[:, run], np.nan), experts=self.experts)
+
+
+def _row(decision: Decision, run: int) -> Decision:
+    return Decision._make(None if c is None else c[run] for c in decision)
 
 
 def mean_and_error(totals: Array) -> tuple[float, float]:

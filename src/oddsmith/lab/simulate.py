@@ -9,6 +9,7 @@ from oddsmith.decision import Context, Decision, Odds, State, draw
 from oddsmith.errors import InvalidInput, TooLarge
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
+from oddsmith.lab.offers import ByRun
 from oddsmith.lab.run import Run
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy, check_policy
@@ -42,7 +43,7 @@ def simulate(
     several seeds for the spread over delays. Traces: posterior (T, runs, N), its
     entropy, odds (T, runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)² of Lemma 1), and log, which
     keeps the decisions for `Run.log`. Finite worlds take a compiled path where numba is installed, which draws the
-    same arms.
+    same arms. Where arms come with the call, every run has a state of its own, and odds of 0 behind its last arm.
 
     >>> import oddsmith as od
     >>> from oddsmith.worlds import TableWorld
@@ -59,7 +60,8 @@ def simulate(
     due = arrivals(delay, steps, np.random.default_rng([seed, 3]))
     if type(scatter) is Bernoulli and not trace and finite.suits(policy, world):
         return _compiled(policy, world, (steps, runs), seed, due)
-    return _stepwise(policy, world, (steps, runs), seed, due, (scatter, trace))
+    playing = ByRun(policy, world.n_arms) if world.makes_offers else policy
+    return _stepwise(playing, world, (steps, runs), seed, due, (scatter, trace))
 
 
 def _stepwise(
@@ -80,6 +82,7 @@ def _stepwise(
             raise InvalidInput(f"policy must have the world's {world.n_arms} arms; got {odds.propensities.shape[-1]}")
         decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
         means = world.means(t + 1, context)
+        means = np.nan_to_num(means) if world.makes_offers else means  # no arm has odds where there is none
         for name, values in traces.items():
             values.append(_traced(name, policy, state, odds, means=means))
         regret[t] = means.max(axis=-1) - (decision.propensities * means).sum(axis=-1)

@@ -6,6 +6,7 @@ from oddsmith.worlds.classification import ClassificationWorld
 from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.linear import LinearWorld, LogisticWorld
+from oddsmith.worlds.news import NewsWorld
 from oddsmith.worlds.tables import DrawnTruth, TableWorld
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "History",
     "LinearWorld",
     "LogisticWorld",
+    "NewsWorld",
     "Noise",
     "SwitchingWorld",
     "TableWorld",

@@ -29,14 +29,17 @@ class World:
         @property
         @abstractmethod
         def n_arms(self) -> int:
-            """How many arms there are."""
+            """How many arms there are; the most of them, where offers differ in size."""
+
+    makes_offers: bool = False
+    """Whether arms come with the call: the context of a step is a list with an `Offer` for each run."""
 
     def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
         """The contexts of this step, with a leading axis of `runs`."""
         raise InvalidInput(f"world must have context; {type(self).__name__} has none: write it")
 
     def means(self, step: int, context: Context) -> Array:
-        """The mean reward of every arm (runs, K), in [0, 1]."""
+        """The mean reward of every arm (runs, K), in [0, 1]; NaN behind the last arm of a shorter offer."""
         raise InvalidInput(f"world must have means; {type(self).__name__} has none: write it")
 
     def for_seed(self, seed: int) -> "World":
