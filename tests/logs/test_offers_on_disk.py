@@ -16,7 +16,7 @@ import oddsmith as od
 from logs.samples import assert_same
 from logs.test_offers_in_memory import LOG, played
 
-SUFFIXES = ["parquet", "jsonl"]
+SUFFIXES = ["parquet", "jsonl", "dsjson"]
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
 VALUES = st.one_of(st.floats(), st.integers(-(2**60), 2**60), st.text(max_size=3), st.booleans(), st.none())
 DICTS = st.dictionaries(st.text(max_size=3), VALUES, min_size=1, max_size=3)
@@ -38,6 +38,7 @@ def logs(draw: Any) -> od.Log:
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
     fields: Any = columns | {"context": draw(st.lists(DICTS, min_size=rows, max_size=rows))}
+    fields["decision_id"] = [f"d{row}" for row in range(rows)]
     log = od.Log(**fields)
     return log if draw(st.booleans()) else log.without("propensities", "eligible")
 
@@ -50,11 +51,11 @@ def written(log: Any, folder: Path, suffix: str) -> Path:
 def expect_same(found: od.Log, log: od.Log) -> None:
     assert_same(found, log, "features", "context")
     assert (found.arms, found.known_features) == (log.arms, log.known_features)
-    np.testing.assert_equal(found.features, log.features)
     np.testing.assert_equal(list(found.context), list(log.context))
-    assert [None if row is None else list(row) for row in found.features] == [
-        None if row is None else list(row) for row in log.features
-    ]
+    ours, theirs = found.features or [None] * len(log), log.features or [None] * len(log)
+    np.testing.assert_equal(ours, theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert list(one or ()) == list(other or ()), "the order of the names"
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -73,7 +74,8 @@ def test_what_goes_out_comes_back(suffix: str, log: od.Log) -> None:
 def test_an_agents_log_goes_through_in_pieces(tmp_path: Path, suffix: str) -> None:
     agent, decisions, rewards = played(60)
     log = od.Log.of(decisions, rewards, experts=agent.policy.experts.names)  # type: ignore[attr-defined]
-    log = od.Log.concatenated([log.without("features"), log])
+    both = od.Log.concatenated([log.without("features"), log])
+    log = od.Log(**both.columns(), decision_id=[f"d{row}" for row in range(len(both))], experts=both.experts)
     path = written(log.split(7), tmp_path, suffix)
     expect_same(od.read_log(path), log)
     again = written(od.log_batches(path, rows=11), tmp_path, f"again.{suffix}")
@@ -179,3 +181,91 @@ def test_columns_by_name_do_not_go_with_offers() -> None:
         od.read_log(table)
     with pytest.raises(od.InvalidInput, match="column features, row 0: must be by name where neither"):
         od.read_log(pa.table({"arm": [0], "reward": [1.0], "features": [[{"age": 1}]]}))
+
+
+def event(*actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """An event of dsjson as services around Vowpal Wabbit write it; the last action is drawn with odds 1/2."""
+    n = len(actions)
+    odds = [0.5, *[0.5 / (n - 1)] * (n - 1)] if n > 1 else [1.0]
+    label = {"_label_cost": -1, "_label_probability": odds[0], "_label_Action": n}
+    return label | {"a": [n, *range(1, n)], "p": odds, "c": {"u": {"hour": 9}, "_multi": list(actions)}} | more
+
+
+def actions(*names: Any) -> list[dict[str, Any]]:
+    return [{"_tag": name, "i": {"age": len(str(name))}} for name in names]
+
+
+def events(path: Path, *written: dict[str, Any]) -> Path:
+    path.write_text("\n".join(json.dumps(one) for one in written))
+    return path
+
+
+def test_dsjson_by_tag(tmp_path: Path) -> None:
+    """The names are the arms, wherever they stand in the list; what else actions have are features."""
+    path = events(tmp_path / "log.dsjson", event(*actions("x", "yy")), event(*actions("yy", 3, "x")))
+    for log in (od.read_log(path), od.Log.concatenated(list(od.log_batches(path, rows=1)))):
+        assert log.offered == [("x", "yy"), ("yy", "3", "x")]
+        assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == ["yy", "x"]
+        assert log.features[0] == {"x": {"i": {"age": 1}}, "yy": {"i": {"age": 2}}}
+        assert log.context == [{"u": {"hour": 9}}] * 2
+        np.testing.assert_array_equal(log.propensities, [[0.5, 0.5, 0], [0.25, 0.25, 0.5]])
+        assert (log.arms, log.known_features, log.kind) == (None, "all", "exact")
+
+
+def test_dsjson_without_tags_is_by_place(tmp_path: Path) -> None:
+    path = events(tmp_path / "log.dsjson", event({"i": {"age": 1}}, {}), event({}, {}, {}))
+    log = od.read_log(path)
+    assert (log.offered, log.features, log.n_arms, log.arm.tolist()) == (None, None, 3, [1, 2])
+    assert log.context[0]["_multi"] == [{"i": {"age": 1}}, {}]
+
+
+TAGS: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "some without": (
+        [*actions("x"), {}],
+        "column c, row 1: must have a _tag for each action, or for none; .* action 2",
+    ),
+    "a row without": ([{}, {}], "column c, row 1: must have a _tag for each action, like the first row"),
+    "twice": (actions("x", "x"), "column offered, row 1: names of arms must be distinct; got 'x' twice"),
+    "empty": (actions("x", ""), "column offered, row 1: names of arms must have 1 to 256 characters"),
+    "a number": (actions("x", 0.5), "column offered, row 1: names of arms must be text or whole numbers"),
+}
+
+
+@pytest.mark.parametrize("name", TAGS)
+@pytest.mark.parametrize("rows", [1, 100])
+def test_broken_tags_are_named(tmp_path: Path, name: str, rows: int) -> None:
+    wrong, sentence = TAGS[name]
+    path = events(tmp_path / "log.dsjson", event(*actions("x", "y")), event(*wrong))
+    with pytest.raises(od.BrokenLog, match=sentence):
+        list(od.log_batches(path, rows=rows))
+    first = events(tmp_path / "late.dsjson", event({}, {}), event(*actions("x", "y")))
+    with pytest.raises(od.BrokenLog, match="column c, row 1: must have no _tag in its actions, like the first row"):
+        list(od.log_batches(first, rows=rows))
+
+
+def test_vowpal_wabbits_view_of_an_offer(tmp_path: Path) -> None:
+    """Tags, names and plain features: what Vowpal Wabbit can read; eligible arms alone are its actions."""
+    eligible = [[True, True], [False, True, True]]
+    odds = [[0.5, 0.5], [0, 0.5, 0.5]]
+    log = od.Log(**LOG | {"eligible": eligible, "propensities": odds, "context": [{"hour": 9}, {"hour": np.inf}]})
+    path = written(log, tmp_path, "dsjson")
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    assert first["c"] == {
+        "x": {"hour": 9},
+        "_multi": [
+            {"_tag": "a", "arm": {"a": 1}, "f": {"age": 2.0}},
+            {"_tag": "b", "arm": {"b": 1}, "f": {"age": 0.5, "topic": "tech"}},
+        ],
+    }
+    assert [action["_tag"] for action in second["c"]["_multi"]] == ["a", "d"]
+    assert (second["a"], second["p"], second["c"]["x"]) == ([2, 1], [0.5, 0.5], {})
+    again = od.read_log(path)
+    assert_same(again, od.Log(**log.columns(), decision_id=["0", "1"]))
+
+
+def test_one_arm_is_no_choice() -> None:
+    """Odds of 1 where there is one arm do not make a log deterministic."""
+    one: Any = {"offered": [["a"], ["b"]], "arm": [0, 0], "reward": [1, 0], "propensities": [[1.0], [1.0]]}
+    assert od.Log(**one).kind == "exact"
+    two = one | {"offered": [["a"], ["b", "c"]], "propensities": [[1.0], [1.0, 0.0]]}
+    assert od.Log(**two).kind == "deterministic"

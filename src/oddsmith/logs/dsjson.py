@@ -4,12 +4,15 @@
      "EventId": "…", "Timestamp": "…", "c": {shared features, "_multi": [features of each arm]}}
 
 Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of `a`, and cost is minus reward.
-What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, the context as it was)
-stands under the key "oddsmith", which Vowpal Wabbit passes over.
+Where every action has a `_tag`, the tags are the names of the arms that were offered, what else an action has are its
+features, and what else `c` has is the context; else arms are known by their places.
+What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, context and features as they
+were) stands under the key "oddsmith", which Vowpal Wabbit passes over.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +24,7 @@ from oddsmith.decision import Context
 from oddsmith.errors import BrokenLog
 from oddsmith.exact_json import decode, encode, encode_floats
 from oddsmith.logs.jsonl import objects
+from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece
 from oddsmith.logs.table import Log
 
@@ -37,10 +41,12 @@ def looks_like(event: Mapping[str, object]) -> bool:
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own log."""
-    experts = None
+    experts, tagged = None, None
     for first, events in objects(path, layout.rows):
         try:
             rows = [_row(event, i) for i, event in enumerate(events)]
+            tagged = "offered" in rows[0] if tagged is None else tagged
+            _check_alike(rows, tagged)
             columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
             _pad(columns)
         except BrokenLog as error:
@@ -54,7 +60,8 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs that know the odds of all arms as dsjson."""
     first = 0
     for log in logs:
-        log.require("odds")
+        if log.propensities is None:
+            log.require("odds")
         for event in _events(log, first):
             file.write(json.dumps(event, allow_nan=False).encode() + b"\n")
         first += len(log)
@@ -81,8 +88,37 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, object]:
     row["eligible"] = np.isin(np.arange(arms), open_to)
     row |= _odds(event, order, drawn, i, open_to, arms)
     row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
-    row["context"] = decode(own["context"]) if "context" in own else event["c"]
+    row |= {"context": event["c"]} | _offer(event["c"], own, i)
+    if "context" in own:
+        row["context"] = decode(own["context"])
     return row | {name: own[name] for name in _OWN if name in own}
+
+
+def _offer(c: Mapping[str, Any], own: Mapping[str, Any], i: int) -> dict[str, object]:
+    """Names, features and the context, where the event is about arms that came with the call."""
+    if own:
+        few = {"offered": own["offered"], "context": None} if "offered" in own else {}
+        return few | ({"features": decode(own["features"])} if "features" in own else {})
+    actions = c.get("_multi", [])
+    tags = [action.get("_tag") if isinstance(action, dict) else None for action in actions]
+    if all(tag is None for tag in tags):
+        return {}
+    if None in tags:
+        raise BrokenLog(
+            "c", i, f"must have a _tag for each action, or for none; got none for action {tags.index(None) + 1}"
+        )
+    rest = [{key: value for key, value in action.items() if key != "_tag"} for action in actions]
+    features = {str(tag): own_ or None for tag, own_ in zip(tags, rest, strict=True)}
+    shared = {key: value for key, value in c.items() if key != "_multi"}
+    return {"offered": tags, "features": features, "context": shared or None}
+
+
+def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
+    """Refuses a row that names its arms where the first one does not, or the other way round."""
+    for i, row in enumerate(rows):
+        if ("offered" in row) != tagged:
+            rule = "must have a _tag for each action" if tagged else "must have no _tag in its actions"
+            raise BrokenLog("c", i, f"{rule}, like the first row: arms are known by name or by place, not by both")
 
 
 def _reward(cost: object, i: int) -> float:
@@ -113,10 +149,10 @@ def _odds(
 def _pad(columns: dict[str, Any]) -> None:
     """Odds and masks of different numbers of arms to the largest; a mask that allows all arms is none."""
     width = max(len(mask) for mask in columns["eligible"])
-    for name in ("eligible", "propensities"):
+    for name in () if "offered" in columns else BY_ARM:
         if name in columns and all(value is not None for value in columns[name]):
             columns[name] = [np.pad(value, (0, width - len(value))) for value in columns[name]]
-    if np.all(columns["eligible"]):
+    if all(np.all(mask) for mask in columns["eligible"]):
         del columns["eligible"]
     if "log_weights" in columns:
         n = next(len(one) for one in columns["log_weights"] if one is not None)
@@ -124,15 +160,17 @@ def _pad(columns: dict[str, Any]) -> None:
 
 
 def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
-    names = log.arms or [str(arm) for arm in range(log.n_arms)]
+    everywhere = log.arms or [str(arm) for arm in range(log.n_arms)]
     propensities = np.asarray(log.propensities)
     contexts = None if log.context is None else rows_of(log.context)
     for i, (arm, reward) in enumerate(zip(log.arm.tolist(), log.reward.tolist(), strict=True)):
-        open_to = np.arange(log.n_arms) if log.eligible is None else np.flatnonzero(log.eligible[i])
+        names = everywhere if log.offered is None else log.offered[i]
+        mask = np.ones(len(names), np.bool_) if log.eligible is None else log.eligible[i][: len(names)]
+        open_to = np.flatnonzero(mask)
         order = np.argsort(open_to != arm, kind="stable")  # the drawn arm first
         odds = propensities[i][open_to][order].tolist()
-        context = None if contexts is None else contexts[i]
-        shown = _shown(context, open_to, names)
+        context, features = None if contexts is None else contexts[i], None if log.features is None else log.features[i]
+        shown = _shown(context, open_to, names, features)
         drawn = int(order[0]) + 1
         event: dict[str, object] = {} if np.isnan(reward) else {"_label_cost": -reward, "_label_probability": odds[0]}
         event |= {"_label_Action": drawn, "_labelIndex": drawn - 1}
@@ -141,7 +179,9 @@ def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
             event["Timestamp"] = f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
         own = {name: _listed(column[i]) for name in _OWN if (column := getattr(log, name)) is not None}
         own |= {"experts": list(log.experts)} if log.experts is not None and first + i == 0 else {}
-        own |= {} if log.eligible is None else {"eligible": log.eligible[i].tolist()}
+        own |= {} if log.eligible is None else {"eligible": mask.tolist()}
+        own |= {} if log.offered is None else {"offered": list(names)}
+        own |= {} if features is None else {"features": encode(dict(features))}
         own |= {} if context is None or shown is context else {"context": encode(context)}
         yield event | {"Version": "1", "a": (order + 1).tolist(), "c": shown, "p": odds, "oddsmith": own}
 
@@ -150,11 +190,14 @@ def _listed(value: Any) -> object:
     return encode_floats(value) if isinstance(value, np.ndarray) else value.item() if hasattr(value, "item") else value
 
 
-def _shown(context: Context, open_to: Ints, names: Sequence[str]) -> Mapping[str, object]:
-    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and each arm's name and numbers."""
+def _shown(context: Context, open_to: Ints, names: Sequence[str], features: Features) -> Mapping[str, object]:
+    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and each arm's name and features."""
     if isinstance(context, dict) and len(context.get("_multi", ())) == len(open_to):
         return context
     actions: list[dict[str, object]] = [{"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to]
+    for action, arm in zip(actions, open_to, strict=True):
+        if features is not None and features.get(names[arm]) is not None:
+            action["f"] = _plain(features[names[arm]])
     if isinstance(context, np.ndarray) and context.ndim == 2 and len(names) in context.shape:
         of_arms = context if len(context) == len(names) else context.T
         for action, arm in zip(actions, open_to, strict=True):
@@ -163,6 +206,11 @@ def _shown(context: Context, open_to: Ints, names: Sequence[str]) -> Mapping[str
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
         return {"x": context.ravel().tolist(), "_multi": actions}
     if isinstance(context, dict):
-        plain = {str(k): v for k, v in context.items() if isinstance(v, str | int | float) and v == v}
-        return {"x": plain, "_multi": actions}
+        return {"x": _plain(context), "_multi": actions}
     return {"_multi": actions} if context is None else {"x": {"context": str(context)}, "_multi": actions}
+
+
+def _plain(features: Any) -> object:
+    """The words and numbers of features, as Vowpal Wabbit reads them: what is missing or infinite is left out."""
+    named = features if isinstance(features, Mapping) else dict(enumerate(np.ravel(features).tolist()))
+    return {str(k): v for k, v in named.items() if isinstance(v, str | int) or (isinstance(v, float) and isfinite(v))}

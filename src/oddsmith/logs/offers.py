@@ -26,6 +26,7 @@ __all__ = [
     "feature_kind",
     "inside",
     "shared",
+    "sizes",
     "taken_out",
     "trimmed",
 ]
@@ -74,13 +75,13 @@ def _features_column(rows: Collection[object]) -> list[Features]:
 def brought(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns with offers in one form, and odds and masks padded to the most arms of a row."""
     whole = dict(columns)
-    if "features" in whole:
-        whole["features"] = _features_column(whole["features"])
     if "offered" in whole:
         names = whole["offered"] = _names_column(whole["offered"])
         if (rows := np.size(whole["arm"])) != len(names):
             raise InvalidInput(f"column offered: must have {rows} rows like arm; got {len(names)}")
         whole |= {name: _padded(name, whole[name], names) for name in BY_ARM if name in whole}
+    if "features" in whole:
+        whole["features"] = _features_column(whole["features"])
     return trimmed(whole)
 
 
@@ -143,11 +144,11 @@ def _padded(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
 
 def inside(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
     """Which of `width` places (T, width) are those of arms that were offered."""
-    mask: Bools = np.arange(width) < _sizes(offers)[:, None]
+    mask: Bools = np.arange(width) < sizes(offers)[:, None]
     return mask
 
 
-def _sizes(offers: Sequence[tuple[str, ...]]) -> Ints:
+def sizes(offers: Sequence[tuple[str, ...]]) -> Ints:
     """How many arms each row offered (T,)."""
     return np.fromiter(map(len, offers), dtype=np.int64, count=len(offers))
 
@@ -160,7 +161,7 @@ def shared(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
 def check_offers(log: "Log") -> None:
     """Refuses the first row whose arm, odds or mask do not fit the arms that it offered."""
     if log.offered is not None:
-        n = _sizes(log.offered)
+        n = sizes(log.offered)
         _refuse("arm", log.arm >= n, lambda row: f"must be below the {n[row]} arms offered; got {log.arm[row]}")
         for name in BY_ARM:
             if (column := getattr(log, name)) is not None:
@@ -173,7 +174,7 @@ def feature_kind(log: "Log") -> FeatureKind:
         return "none"
     needed = np.full(len(log), log.n_arms)
     if log.offered is not None:
-        needed = _sizes(log.offered)
+        needed = sizes(log.offered)
     elif log.eligible is not None:
         needed = log.eligible.sum(axis=1)
     pairs = zip(log.features, needed.tolist(), strict=True)

@@ -145,7 +145,8 @@ class Log:
         """What is known of the odds: "exact" (all), "drawn" (the drawn arm's), "deterministic" (all 1), "unknown"."""
         if self.propensity is None:
             return "unknown"
-        if len(self) and (self.propensity == 1).all():
+        chosen = self.propensity if self.offered is None else self.propensity[offers.sizes(self.offered) > 1]
+        if len(chosen) and (chosen == 1).all():
             return "deterministic"
         return "drawn" if self.propensities is None else "exact"
 
