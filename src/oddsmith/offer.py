@@ -263,7 +263,8 @@ def _feature_numbers(offer: Offer, arms: Sequence[str], schema: Encoder | None) 
         return np.zeros((len(arms), 0))
     if any(has_names(row) for row in offer.features.values()):
         raise InvalidInput(f"features must be numbers in an array; got a dict: {_INSTEAD}")
-    width = next(np.atleast_1d(numbers(row)).shape[-1] for row in offer.features.values() if row is not None)
+    widths = (np.atleast_1d(numbers(row)).shape[-1] for row in offer.features.values() if row is not None)
+    width = next(widths, 0)
     table = np.full((len(arms), width), np.nan)
     for place, row in enumerate(known):
         if row is not None:

@@ -117,7 +117,6 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
         (SCHEMAS + LINEAR.replace("rows", "narrow"), r"must be a model of 5 numbers \(the schemas'\)"),
         (PYTHON.replace("bank", "table"), "experts.rules.kind python made experts that cannot rate arms that come"),
         (PYTHON.replace("bank", "fixed"), "factory must make it without arms, which come with the call"),
-        (PYTHON + "isolate = true", "isolate must be false where arms come with the call"),
         ('[experts.l]\nkind = "auto"\nrows_per_arm = true\n', "rows_per_arm is for arms that are given"),
         ('arms = ["a", "b"]\n' + SCHEMAS + LINEAR, "schema.arms must stand in a file without arms"),
         ("[schema.arms]\nnumber = ['x']\n" + PYTHON, "schema.arms.number is not a key; did you mean numbers"),
@@ -127,6 +126,30 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
 def test_what_needs_arms_says_so(folder: Path, text: str, message: str) -> None:
     with pytest.raises(od.OddsmithError, match=message):
         read(folder, text)
+
+
+@pytest.mark.parametrize("table", [PYTHON, SCHEMAS + ONNX], ids=["python", "onnx"])
+def test_isolated_experts_rate_arms_of_the_call(folder: Path, table: str) -> None:
+    """In a process of their own they give the odds that they give in this one, one by one and in batches."""
+    patient = "guard = true\ntimeout_ms = 20000\n"
+    if table != PYTHON:
+        (folder / "one.onnx").write_bytes(onnx_model(width=5, n_arms=1))
+    policies: Any = [read(folder, patient + table + end).policy for end in ("", "isolate = true\n")]
+    inside, apart = policies
+    one, other = od.Agent(inside, seed=3), od.Agent(apart, seed=3)
+    for agent in (one, other):
+        agent.learn(agent.decide({"age": 3.0}, arms=ARMS), 1)
+    few = {"d": {"price": 0.7, "topic": "tech"}}
+    first, second = (
+        agent.decide_batch([{"age": 1.0}, {"age": 2.0}, {"age": None}], arms=[ARMS, few, ARMS])
+        for agent in (one, other)
+    )
+    assert first.to_json() == second.to_json()
+    assert other.decide({"age": 3.0}, arms=ARMS, eligible=["b", "c"]) == one.decide(
+        {"age": 3.0}, arms=ARMS, eligible=["b", "c"]
+    )
+    assert apart.bank.failures() == {}
+    assert od.fingerprint(inside) == od.fingerprint(apart)
 
 
 def test_the_service_refuses_them_for_now(folder: Path) -> None:

@@ -20,10 +20,11 @@ from oddsmith.arrays import Array, Bools, number
 from oddsmith.decision import Context, State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.exact_json import Json, encode
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, arms_needed, check_names, refuse_offer
 from oddsmith.experts.failures import CallFailure, Record
 from oddsmith.experts.frames import receive, send
 from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer
 
 __all__ = ["Isolated"]
 
@@ -50,19 +51,21 @@ class Isolated(Experts):
 
     name: str
     table: Mapping[str, object]
-    arms: Sequence[str]
+    arms: Sequence[str] | None = field()  # required, although banks have a default: None where they come with the call
     schema: Schema | None = None
     folder: Path | str = "."
     timeout_ms: float = 50.0
+    arm_schema: Schema | None = None
     names: Sequence[str] = field(init=False)
     _child: "_Child" = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
 
     def __post_init__(self) -> None:
         number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
-        object.__setattr__(self, "arms", check_names("arms", self.arms))
-        schema = None if self.schema is None else asdict(self.schema)
-        seat = {"arms": self.arms, "schema": schema, "folder": str(Path(self.folder).resolve())}
+        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        given = {"schema": self.schema, "arm_schema": self.arm_schema}
+        schemas = {what: None if schema is None else asdict(schema) for what, schema in given.items()}
+        seat = {"arms": self.arms, "folder": str(Path(self.folder).resolve()), **schemas}
         try:
             order = json.dumps({"name": self.name, "table": dict(self.table), "timeout_ms": self.timeout_ms, **seat})
         except (TypeError, ValueError) as error:
@@ -81,6 +84,10 @@ class Isolated(Experts):
     def unversioned(self) -> bool:
         return bool(self.about["unversioned"])
 
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None
+
     def records(self) -> list[Record]:
         return [self.record]
 
@@ -92,6 +99,10 @@ class Isolated(Experts):
         return self.advise(state, context)[0]
 
     def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        if self.arms is not None:
+            refuse_offer(self, context)
+        elif not isinstance(context, AnyOffer):
+            raise arms_needed(self)
         page = {"context": encode(context), "eligible": None if eligible is None else eligible.tolist()}
         answer, arrays = self._child.ask(page, self.timeout_ms)
         if "kind" in answer:

@@ -17,13 +17,16 @@ from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number, whole
 from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, arms_needed, check_names, refuse_offer
 from oddsmith.experts.refits import Refits, TrainingRows, settings, unfitted
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
-from oddsmith.experts.schema import Form, Schema, as_numbers
+from oddsmith.experts.schema import Form, Schema, as_numbers, numeric
+from oddsmith.offer import AnyOffer, Offer
 from oddsmith.weights import greedy
 
 __all__ = ["RefittedExperts", "RefittedState"]
+
+_HASHED = Schema()
 
 
 class RefittedState(NamedTuple):
@@ -31,7 +34,8 @@ class RefittedState(NamedTuple):
 
     Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of the last refit's before the
     next one. Before the first reward, whose context says how many numbers there are, there are no rows. `named` is 1
-    where the numbers are hashes of names, without a schema.
+    where the numbers are hashes of names, without a schema; of arms that come with the call, 2 more where those of
+    their features are.
     """
 
     learnt: int
@@ -53,7 +57,9 @@ class RefittedExperts(Experts):
     them at last), to the last `window` rows, oldest first, inside `update`. A copy of the model is fitted, with `seed`
     in every `random_state` that is no number yet, so that the same rows give the same fit. A missing number stays NaN
     for models whose scikit-learn tags allow it; else the mean of its column over the rows fitted to stands for it, and
-    for all models 0 where a whole column is missing. Predictions are clipped to `clip`, votes are taken before.
+    for all models 0 where a whole column is missing. Without `arms`, they come with the call: a model predicts the
+    reward from the numbers of the context and of the arm's features (by `arm_schema`), and learns of drawn arms alone.
+    Predictions are clipped to `clip`, votes are taken before.
     Memory: 1.5 · window · d, and the last four fits of each model.
 
     What a model raises in `fit` is kept and raised at the next call, as ExpertFailed: the state depends on the
@@ -75,7 +81,7 @@ class RefittedExperts(Experts):
     array([[0.4, 0.4]])
     """
 
-    arms: Sequence[str] = field()  # required, although banks have a default
+    arms: Sequence[str] | None = field()  # required, although banks have a default
     models: Mapping[str, Any]
     _: KW_ONLY
     window: int = 4096
@@ -83,6 +89,7 @@ class RefittedExperts(Experts):
     pace: float = PACE
     seed: int = 0
     schema: Schema | None = None
+    arm_schema: Schema | None = None
     clip: tuple[float, float] = (0.01, 0.99)
     version: str | None = None
     _refits: tuple[Refits, ...] = field(init=False, repr=False)
@@ -90,7 +97,9 @@ class RefittedExperts(Experts):
     learns = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", check_names("arms", self.arms))
+        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        if self.arms is not None and self.arm_schema is not None:
+            raise InvalidInput("arm_schema is for arms that come with the call: leave it or the arms out")
         if not isinstance(self.models, Mapping):
             raise InvalidInput(f"models must be a dict of name: regressor; got {type(self.models).__name__}")
         check_names("names", self.models)
@@ -106,6 +115,10 @@ class RefittedExperts(Experts):
     @property
     def names(self) -> Sequence[str]:
         return tuple(self.models)
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None
 
     @property
     def unversioned(self) -> bool:
@@ -130,26 +143,29 @@ class RefittedExperts(Experts):
 
     def advise(self, state: RefittedState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Clipped predictions, and greedy votes on those that are not; NaN and no votes before the first fit."""
-        x = self._encoded(state, context)
-        shape = (*x.shape[:-1], len(self.arms))
+        rows = self._asked(state, context)
+        lead, n_arms = rows.shape[:-2], rows.shape[-2]
         if not state.fitted:
-            raw = np.full((*x.shape[:-1], len(self.models), len(self.arms)), np.nan)
+            raw = np.full((*lead, len(self.models), n_arms), np.nan)
         else:
-            flat = x.reshape(-1, x.shape[-1])
-            arms = np.tile(np.arange(len(self.arms)), len(flat))
-            inputs = self._with_arms(np.repeat(flat, len(self.arms), axis=0), arms)
+            inputs = rows.reshape(-1, rows.shape[-1])
             fits = (refits.at(state.digest.tobytes(), lambda: self._table(state)) for refits in self._refits)
-            raw = np.stack([fit.predict(inputs).reshape(shape) for fit in fits], axis=-2)
+            raw = np.stack([fit.predict(inputs).reshape(*lead, n_arms) for fit in fits], axis=-2)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
 
     def update(self, state: RefittedState, decision: Decision, reward: Real) -> RefittedState:
-        """The ring gains the drawn context, in place; then, if it is due, all models are fitted anew."""
-        x, arm, value = self._encoded(state, decision.context), decision.number, number("reward", reward, low=0, high=1)
-        if x.ndim != 1 or not isinstance(arm, int | np.integer) or not 0 <= arm < len(self.arms):
-            raise InvalidInput(f"decision must be one of {len(self.arms)} arms in one context; got arm {arm!r:.60}")
+        """The ring gains the drawn row, in place; then, if it is due, all models are fitted anew."""
+        question, arm, value = decision.question, decision.number, number("reward", reward, low=0, high=1)
+        if self.arms is None and isinstance(question, Offer) and isinstance(arm, int | np.integer):
+            x, named = self._offered(state, question.only(int(arm)))[0], self._named(state, question)
+        else:
+            x, named = self._encoded(state, question), int(has_names(question))
+            n_arms = len(self._fixed(question))
+            if x.ndim != 1 or not isinstance(arm, int | np.integer) or not 0 <= arm < n_arms:
+                raise InvalidInput(f"decision must be one of {n_arms} arms in one context; got arm {arm!r:.60}")
         if not state.learnt:
             rings = np.zeros((self.first, len(x))), np.zeros(self.first, np.int64), np.zeros(self.first)
-            state = RefittedState(0, 0, state.digest, *rings, int(has_names(decision.context)))
+            state = RefittedState(0, 0, state.digest, *rings, named)
         slot = state.learnt % len(state.rows)
         state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, value
         state = state._replace(learnt=state.learnt + 1)
@@ -179,8 +195,47 @@ class RefittedExperts(Experts):
         return self._with_arms(state.rows[at], state.arms[at]), state.rewards[at]
 
     def _with_arms(self, x: Array, arms: Ints) -> Array:
-        """The numbers (n, d) and K columns for the arm (n, d + K)."""
-        return np.concatenate([x, np.eye(len(self.arms))[arms]], axis=-1)
+        """The numbers (n, d) and K columns for the arm (n, d + K); the numbers alone, where arms come with the call."""
+        return x if self.arms is None else np.concatenate([x, np.eye(len(self.arms))[arms]], axis=-1)
+
+    def _fixed(self, question: Any) -> Sequence[str]:
+        """The arms that do not come with the call; refused where it is the other way round."""
+        if self.arms is None:
+            raise arms_needed(self)
+        refuse_offer(self, question)
+        return self.arms
+
+    def _asked(self, state: RefittedState, question: Any) -> Array:
+        """The rows (…, K, m) that models are asked about."""
+        if self.arms is None and isinstance(question, AnyOffer):
+            return self._offered(state, question)
+        n_arms = len(self._fixed(question))
+        x = self._encoded(state, question)
+        flat = x.reshape(-1, x.shape[-1])
+        rows = self._with_arms(np.repeat(flat, n_arms, axis=0), np.tile(np.arange(n_arms), len(flat)))
+        return rows.reshape(*x.shape[:-1], n_arms, -1)
+
+    def _offered(self, state: RefittedState, offer: AnyOffer) -> Array:
+        """The numbers (…, K, d) of context and arms; NaN for those of features that no arm here has."""
+        named = self._named(state, offer)
+        schema, arm_schema = (
+            _HASHED if own is None and named & bit else own
+            for own, bit in zip((self.schema, self.arm_schema), (1, 2), strict=True)
+        )
+        x = offer.rows(schema, arm_schema)
+        if not state.learnt:
+            return numeric(x, None)
+        lacking = state.rows.shape[-1] - x.shape[-1]
+        if lacking > 0 and not any(row is not None for one in offer.offers for row in (one.features or {}).values()):
+            x = np.concatenate([x, np.full((*x.shape[:-1], lacking), np.nan)], axis=-1)
+        return numeric(x, state.rows.shape[-1])
+
+    def _named(self, state: RefittedState, offer: AnyOffer) -> int:
+        """Whose numbers are hashes of names: 1 the context's, 2 the features'; by the first reward, if there is one."""
+        if state.learnt:
+            return state.named
+        first = offer.offers[0]
+        return has_names(first.context) + 2 * any(has_names(row) for row in (first.features or {}).values())
 
     def _encoded(self, state: RefittedState, context: Context) -> Array:
         form = Form(state.rows.shape[-1], bool(state.named)) if state.learnt else None

@@ -74,13 +74,14 @@ def _end_with(link: socket.socket) -> None:
 
 
 def _bank(order: dict[str, Any]) -> Guarded:
-    schema = None if order["schema"] is None else Schema(**order["schema"])
-    build = BuildContext(Path(order["folder"]), tuple(order["arms"]), schema)
+    schema, arm_schema = (None if order[what] is None else Schema(**order[what]) for what in ("schema", "arm_schema"))
+    arms = None if order["arms"] is None else tuple(order["arms"])
+    build = BuildContext(Path(order["folder"]), arms, schema, arm_schema=arm_schema)
     bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), build).experts
     if bank.learns:
         isolate = f"experts.{order['name']}.isolate"
         raise InvalidInput(f"{isolate} must be false for experts that learn; what they know is part of the state")
-    return Guarded(bank, arms=order["arms"])
+    return Guarded(bank, arms=arms)
 
 
 def _answer(bank: Guarded, page: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:

@@ -81,10 +81,8 @@ def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
     if keys.values["kind"] not in ("python", "onnx"):
         kind = f"{keys.values['kind']}, which runs no code but ours"
         raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {kind}")
-    if build.arms is None:
-        raise InvalidInput("isolate must be false where arms come with the call; got true in a file without arms")
     table = keys.values | {"isolate": False}
-    bank = Isolated(name, table, build.arms, build.schema, build.folder, build.timeout_ms)
+    bank = Isolated(name, table, build.arms, build.schema, build.folder, build.timeout_ms, build.arm_schema)
     return bank_of(bank)
 
 
