@@ -1,4 +1,4 @@
-"""Arms that come with the call, in a simulation: a state for each run, and offers side by side."""
+"""Arms that come with the call, in a simulation: a state for each run, offers side by side, numbers by name."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,9 +9,10 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.call import check_takes_offers
 from oddsmith.decision import Context, Decision, Odds, State, Step
+from oddsmith.offer import Offer
 from oddsmith.policies.base import Policy, PolicyWrapper
 
-__all__ = ["ByRun", "decision_of"]
+__all__ = ["ByRun", "OnNames", "decision_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,31 @@ class ByRun(PolicyWrapper):
 
     def posterior(self, state: State) -> Array:
         return np.stack([self.policy.posterior(own) for own in state])
+
+
+@dataclass(frozen=True, eq=False)
+class OnNames(PolicyWrapper):
+    """A policy that sees numbers of offers by name: the context's where there are `columns`, arms' by `arm_columns`."""
+
+    policy: Policy
+    columns: tuple[str, ...]
+    arm_columns: tuple[str, ...]
+
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        offer = Offer(self._visitor(context.context), context.arms, self._known(context.features))
+        return self.policy.odds(state, offer, eligible=eligible, step=step)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        seen = decision._replace(context=self._visitor(decision.context), features=self._known(decision.features))
+        return self.policy.update(state, seen, reward)
+
+    def _visitor(self, context: Any) -> Any:
+        return dict(zip(self.columns, context, strict=True)) if self.columns else context
+
+    def _known(self, features: Any) -> Any:
+        if not self.arm_columns or features is None:
+            return features
+        return {arm: dict(zip(self.arm_columns, row, strict=True)) for arm, row in features.items()}
 
 
 def decision_of(decision: Decision, run: int) -> Decision:

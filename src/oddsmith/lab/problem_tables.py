@@ -17,6 +17,7 @@ from oddsmith.worlds.adversarial import AdaptiveAdversary
 from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.linear import LogisticWorld
+from oddsmith.worlds.news import VISITOR_COLUMNS, NewsWorld
 from oddsmith.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "read_problem"]
@@ -122,6 +123,25 @@ def _classification(keys: Keys) -> Problem:
     return Problem(TableWorld(right), experts, None, x[train:], columns, np.arange(len(right)))
 
 
+def _news(keys: Keys) -> Problem:
+    """Articles that come and go; the first expert has the true weights of what is shown, the others random ones."""
+    hide, births = keys.get("hide", []), keys.get("births", None)
+    world = NewsWorld(
+        life=keys.number("life", 200.0, low=1, high=1e9),
+        low=keys.whole("low", 5),
+        high=keys.whole("high", 15),
+        births=births,
+        popularity=keys.number("popularity", 0.5, low=0, high=100),
+        hide=hide,
+        seed=keys.whole("seed", 0, least=0),
+    )
+    rng, true = np.random.default_rng(world.seed), world.weights
+    others = rng.standard_normal((keys.whole("experts", 32) - 1, len(true)))
+    others *= np.linalg.norm(true) / np.linalg.norm(others, axis=1, keepdims=True)
+    experts = LinearExperts(np.vstack([true, others]))
+    return Problem(world, experts, columns=VISITOR_COLUMNS, arm_columns=world.shown)
+
+
 MODELS = ("logistic", "tree", "forest", "neighbours", "bayes", "prior")
 
 
@@ -161,4 +181,5 @@ _KINDS: dict[str, Callable[[Keys], Problem]] = {
     "switching": _switching,
     "logistic": _logistic,
     "classification": _classification,
+    "news": _news,
 }

@@ -14,6 +14,7 @@ from oddsmith.experts.base import Experts
 from oddsmith.experts.schema import Schema
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.building import BuildContext, bank_of
+from oddsmith.lab.offers import OnNames
 from oddsmith.policies.base import Policy, PolicyWrapper
 from oddsmith.worlds.base import World
 from oddsmith.worlds.tables import TableWorld
@@ -29,7 +30,8 @@ class Problem:
 
     Policies over features see `features[context]`, or the context itself where `features` is None; `columns` are their
     names, none where there are no features. `contexts` is a sample of them (None: they are not independent draws), and
-    `prior` N probabilities of the experts (None: uniform).
+    `prior` N probabilities of the experts (None: uniform). Where arms come with the call, `arm_columns` are the names
+    of their features.
     """
 
     world: World
@@ -39,6 +41,7 @@ class Problem:
     columns: tuple[str, ...] = ()
     contexts: Any = None
     prior: Any = None
+    arm_columns: tuple[str, ...] = ()
 
     @property
     def n_arms(self) -> int:
@@ -47,7 +50,7 @@ class Problem:
     @property
     def rows_per_arm(self) -> bool:
         """Whether a context has a row of features for each arm."""
-        return self.features is None and bool(self.columns)
+        return self.features is None and bool(self.columns) and not self.world.makes_offers
 
     @property
     def true_prior(self) -> float:
@@ -64,12 +67,16 @@ class Problem:
 
     def build(self, folder: Path, steps: int) -> BuildContext:
         """What a policy is built for here: the world's experts, features and horizon."""
-        arms, schema = column_names(self.n_arms, ""), Schema(self.columns) if self.columns else None
-        known: Any = {"rows_per_arm": self.rows_per_arm, "contexts": self.contexts}
+        arms = None if self.world.makes_offers else column_names(self.n_arms, "")
+        schema, arm_schema = (Schema(names) if names else None for names in (self.columns, self.arm_columns))
+        known: Any = {"rows_per_arm": self.rows_per_arm, "contexts": self.contexts, "arm_schema": arm_schema}
         return BuildContext(folder, arms, schema, {"world": bank_of(self.experts)}, steps, **known)
 
-    def seen_by(self, policy: Policy, *, named: bool = False) -> Policy:
-        """The policy as it plays here: contexts become features, with names or without."""
+    def seen_by(self, policy: Policy, *, named: bool = False, arms_named: bool = False) -> Policy:
+        """The policy as it plays here: contexts become features, and they and those of arms get names, or do not."""
+        if self.world.makes_offers:
+            columns, own = self.columns if named else (), self.arm_columns if arms_named else ()
+            return OnNames(policy, columns, own) if columns or own else policy
         if not self.columns or (self.features is None and not named):
             return policy
         return OnFeatures(policy, self.features, self.columns if named else ())

@@ -12,6 +12,7 @@ from oddsmith.files import read_policy
 from oddsmith.files.building import BuildContext
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import parameters, read_policy_table
+from oddsmith.files.policy_file import PolicyFile
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.problem_tables import read_problem
@@ -177,21 +178,29 @@ def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
     if "file" not in keys.values:
         policy = read_policy_table(keys, build)
         taken = parameters(keys.text("kind", "gts"))
-        if "dim" in taken and "n_arms" not in taken and not problem.rows_per_arm:
+        if "dim" in taken and "n_arms" not in taken and not (problem.rows_per_arm or build.arms is None):
             raise InvalidInput(f"{keys.named('kind')} must suit the world, which has no row of features for each arm")
         return policy if "experts" in taken else problem.seen_by(policy)
     file = read_policy(build.folder / keys.text("file"), build)
     keys.close()
-    if file.arms is None or len(file.arms) != problem.n_arms:
-        got = "none" if file.arms is None else len(file.arms)
-        raise InvalidInput(f"{keys.named('file')} must be about the world's {problem.n_arms} arms; got {got}")
-    asked = () if file.schema is None else (*file.schema.numbers, *file.schema.categories)
-    if absent := [name for name in asked if name not in problem.columns]:
-        columns = f"{', '.join(problem.columns[:8])}; got {absent[0]!r}"
-        raise InvalidInput(f"{keys.named('file')} must have a schema of the world's columns, {columns}")
+    _check_suits(file, problem, keys.named("file"))
     if "experts" in parameters(file.kind) and "experts" not in file.table:
         return file.policy
-    return problem.seen_by(file.policy, named=file.schema is not None)
+    return problem.seen_by(file.policy, named=file.schema is not None, arms_named=file.arm_schema is not None)
+
+
+def _check_suits(file: PolicyFile, problem: Problem, key: str) -> None:
+    """Refuses a policy file about other arms or columns than the world's."""
+    if problem.world.makes_offers and file.arms is not None:
+        raise InvalidInput(f"{key} must have no arms, which come with the call in this world; got {len(file.arms)}")
+    if not problem.world.makes_offers and (file.arms is None or len(file.arms) != problem.n_arms):
+        got = "none" if file.arms is None else len(file.arms)
+        raise InvalidInput(f"{key} must be about the world's {problem.n_arms} arms; got {got}")
+    for schema, has in ((file.schema, problem.columns), (file.arm_schema, problem.arm_columns)):
+        asked = () if schema is None else (*schema.numbers, *schema.categories)
+        if absent := [name for name in asked if name not in has]:
+            columns = f"{', '.join(has[:8]) or 'none'}; got {absent[0]!r}"
+            raise InvalidInput(f"{key} must have a schema of the world's columns, {columns}")
 
 
 def _delay(keys: Keys) -> int | Delay:
