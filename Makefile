@@ -47,8 +47,8 @@ clean:
 	$(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-.venv/bench: .venv/dev requirements/bench.txt requirements/obp.txt
-	$(PIP) -r requirements/bench.txt
+.venv/bench: .venv/dev requirements/bench.txt requirements/models.txt requirements/obp.txt
+	$(PIP) -r requirements/bench.txt -r requirements/models.txt
 	$(PIP) --no-deps -r requirements/obp.txt
 	@touch $@
 

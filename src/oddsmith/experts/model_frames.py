@@ -66,7 +66,8 @@ def ordered(frame: Any, model: object) -> Any:
     """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
     if not is_table(frame):
         return frame
-    fitted, columns = tuple(str(name) for name in getattr(model, "feature_names_in_", ())), tuple(frame.columns)
+    booster = getattr(model, "booster_", model if hasattr(model, "pandas_categorical") else None)
+    fitted, columns = _fitted_names(model, booster), tuple(frame.columns)
     if not fitted and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
         raise InvalidInput(
             f"context must be numbers in an array, as those the model was fitted on; got a dict, whose order means "
@@ -76,16 +77,35 @@ def ordered(frame: Any, model: object) -> Any:
         check_columns(fitted, columns)
         if not hasattr(frame, "reindex"):
             frame = as_frame(rows(frame))
-        frame = frame.reindex(columns=list(fitted))
+        absent = [name for name in fitted if name not in columns]
+        frame = frame.reindex(columns=list(fitted)).astype(dict.fromkeys(absent, object))
     elif fitted and fitted != columns:
         frame = frame[list(fitted)]
-    return _with_categories(frame) if hasattr(model, "booster_") else frame
+    return frame if booster is None or not hasattr(frame, "iloc") else _with_categories(frame, booster)
 
 
-def _with_categories(frame: Any) -> Any:
-    """Text as pandas' categories, which LightGBM asks for, and reads by those it was fitted on."""
+def _fitted_names(model: object, booster: Any) -> tuple[str, ...]:
+    """The columns that a model was fitted on; none where it was fitted on an array, whose columns LightGBM numbers."""
+    names = getattr(model, "feature_names_in_", () if booster is None else booster.feature_name())
+    fitted = tuple(str(name) for name in names)
+    return () if booster is not None and fitted == tuple(f"Column_{i}" for i in range(len(fitted))) else fitted
+
+
+def _with_categories(frame: Any, booster: Any) -> Any:
+    """The columns that LightGBM was fitted on as categories as such, with those it knows; all other text as numbers.
+
+    Where the booster does not say which they were, those of text.
+    """
     texts = [name for name, kind in zip(frame.columns, frame.dtypes, strict=True) if str(kind) in _TEXT]
-    return frame.astype(dict.fromkeys(texts, "category")) if texts and hasattr(frame, "iloc") else frame
+    known, settings = booster.pandas_categorical or [], booster.params
+    places = settings.get("categorical_column", settings.get("categorical_feature"))
+    if not isinstance(places, list) or len(places) != len(known) or not all(isinstance(place, int) for place in places):
+        return frame.astype(dict.fromkeys(texts, "category"))
+    kinds = {frame.columns[place]: values for place, values in zip(places, known, strict=True)}
+    frame = frame.astype({name: np.float64 for name in texts if name not in kinds})
+    return frame.assign(
+        **{name: frame[name].astype("category").cat.set_categories(values) for name, values in kinds.items()}
+    )
 
 
 _TEXT = ("object", "str", "string")

@@ -21,7 +21,7 @@ from oddsmith.experts.base import (
     refuse_offer,
 )
 from oddsmith.experts.model_frames import NAMES, as_frame, ordered
-from oddsmith.offer import AnyOffer
+from oddsmith.offer import AnyOffer, Offer
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -129,9 +129,7 @@ class ModelExperts(Experts):
         """A row for each arm that came with the call: a frame where context or features have names."""
         if self.arms is not None:
             refuse_offer(self, offer)
-        first = offer.offers[0]
-        named = has_names(first.context) or any(has_names(row) for row in (first.features or {}).values())
-        if named and not self._bare:
+        if not self._bare and any(map(_has_names, offer.offers)):
             return as_frame(offer.records())
         rows = offer.rows()
         return rows.reshape(-1, rows.shape[-1])
@@ -201,6 +199,10 @@ class ModelExperts(Experts):
             if not hasattr(one, "predict_proba") and not hasattr(one, "predict"):
                 raise InvalidInput(f"model {name!r} must have predict_proba or predict; got {type(one).__name__}")
         return each if isinstance(model, Sequence) else model
+
+
+def _has_names(offer: Offer) -> bool:
+    return has_names(offer.context) or any(has_names(row) for row in (offer.features or {}).values())
 
 
 def _as_features(context: Context) -> Array:
