@@ -57,7 +57,7 @@ from oddsmith.experts import (
 )
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
-from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, write_log
+from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, read_long, write_log
 from oddsmith.losses import log_loss, scaled, square_loss
 from oddsmith.offer import Offer, offered
 from oddsmith.policies import (
@@ -204,6 +204,7 @@ __all__ = [
     "logistic_class",
     "offered",
     "read_log",
+    "read_long",
     "read_policy",
     "replay",
     "scaled",

@@ -10,7 +10,7 @@ What `write` writes `read` gives back: the same numbers to the last bit, and the
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVStreamingReader
 
-__all__ = ["names", "read", "write"]
+__all__ = ["batches", "names", "read", "write"]
 
 _TEXTS = ("decision_id", "fingerprint")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
@@ -63,6 +63,15 @@ def _schema(path: Path) -> "pa.Schema":
             return file.schema
     except (arrow().ArrowException, OSError) as error:
         raise BadFile(f"{path} must be CSV with a header; {error}") from error
+
+
+def batches(path: Path, rows: int, texts: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    """Record batches of all columns, some of which are text whatever they look like."""
+    pa, present = arrow(), names(path)
+    try:
+        yield from _batches(path, rows, {one: pa.string() for one in texts if one in present})
+    except pa.ArrowInvalid as error:
+        raise BadFile(f"{path} must be CSV; {error}") from error
 
 
 def _batches(path: Path, rows: int, types: "Mapping[str, pa.DataType]") -> "Iterator[pa.RecordBatch]":

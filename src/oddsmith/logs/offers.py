@@ -23,6 +23,7 @@ __all__ = [
     "brought",
     "check_features",
     "check_offers",
+    "everywhere",
     "feature_kind",
     "inside",
     "shared",
@@ -151,6 +152,21 @@ def inside(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
 def sizes(offers: Sequence[tuple[str, ...]]) -> Ints:
     """How many arms each row offered (T,)."""
     return np.fromiter(map(len, offers), dtype=np.int64, count=len(offers))
+
+
+def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
+    """The names and the features of the arms of a log that names none or these, in its order."""
+    if log.offered is not None:
+        raise InvalidInput("log must be about arms that do not change; it has the names that each row offered")
+    offer = offered(None, arms)
+    names = offer.arms if log.arms is None else tuple(log.arms)
+    if odd := sorted(set(names) ^ set(offer.arms)):
+        known = "lack" if odd[0] in names else "have, beside those of the log,"
+        raise InvalidInput(f"arms must be the log's {len(names)}; they {known} {odd[0]!r:.40}")
+    if log.arms is None and len(names) != log.n_arms:
+        raise InvalidInput(f"arms must be as many as the log has, {log.n_arms}; got {len(names)}")
+    features = offer.features
+    return names, None if features is None else {name: features[name] for name in names}
 
 
 def shared(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:

@@ -10,9 +10,10 @@ from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-__all__ = ["names", "read", "row_groups", "write"]
+__all__ = ["batches", "names", "read", "row_groups", "write"]
 
 _BUFFER = 2**20  # bytes read at a time
 
@@ -27,6 +28,15 @@ def read(path: Path, layout: Layout, groups: Sequence[int] | None = None) -> Ite
         try:
             for piece in pieces(batches, layout, str(path)):
                 yield piece._replace(first=piece.first + before)
+        except (arrow().ArrowException, OSError) as error:
+            raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
+
+
+def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
+    """Record batches of all columns."""
+    with _opened(path) as file:
+        try:
+            yield from file.iter_batches(rows)
         except (arrow().ArrowException, OSError) as error:
             raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
 

@@ -14,7 +14,7 @@ from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
 
-__all__ = ["FORMATS", "LogReader", "log_batches", "read_log", "write_log"]
+__all__ = ["FORMATS", "LogReader", "form_of", "log_batches", "path_of", "read_log", "write_log"]
 
 FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".dsjson": "dsjson"} | dict.fromkeys(
@@ -97,8 +97,8 @@ class LogReader:
             mine, arms = self._open_bandit(head.schema.names, self.format)
             layout, batches = layout._replace(columns=mine), chain([head], batches)
             return name, arrow.pieces(batches, layout, name), arms
-        path = _path(source)
-        form = self.format if self.format in _READ else _form(path)
+        path = path_of(source)
+        form = self.format if self.format in _READ else form_of(path)
         mine, arms = self._open_bandit(_NAMES[form](path) if form in _NAMES else [], self.format)
         layout = layout._replace(columns=mine)
         if form == "parquet" and groups is not None:
@@ -172,7 +172,8 @@ def _alike(logs: Iterable[Log]) -> Iterator[Log]:
         raise InvalidInput("logs must not be empty; got 0 rows")
 
 
-def _path(source: object) -> Path:
+def path_of(source: object) -> Path:
+    """The path of a file that is there."""
     if not isinstance(source, str | Path):
         kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
         raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
@@ -182,7 +183,7 @@ def _path(source: object) -> Path:
     return path
 
 
-def _form(path: Path) -> str:
+def form_of(path: Path) -> str:
     """The format by suffix, and for JSON by the first line."""
     form = _SUFFIXES.get(path.suffix.lower())
     if form is None:

@@ -136,6 +136,19 @@ class Log:
         """The log in pieces of at most so many rows."""
         yield from (self[start : start + rows] for start in range(0, len(self), rows))
 
+    def offering(self, arms: object) -> "Log":
+        """The same rows, with what is known of the arms: names and features as `arms=` of a decision takes them.
+
+        Every row offers all arms, in the log's order; its mask and its odds stay.
+
+        >>> log = Log(arm=[1], reward=[1], propensity=[0.5], arms=["hat", "coat"])
+        >>> log.offering({"coat": {"price": 90}, "hat": {"price": 20}}).known_features
+        'all'
+        """
+        names, features = offers.everywhere(self, arms)
+        brought = {"offered": [names] * len(self), "features": None if features is None else [features] * len(self)}
+        return Log(**self.columns() | brought, experts=self.experts)
+
     def without(self, *names: str) -> "Log":
         """The same rows without these columns."""
         return self._trusted({k: v for k, v in self.columns().items() if k not in names}, self)
