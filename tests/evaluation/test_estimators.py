@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.reward_models import _complete
+from oddsmith.evaluation.joined_rows import complete
 
 Log: Any = od.Log  # which takes lists, too
 LOG = Log(
@@ -174,9 +174,9 @@ def test_reward_models_take_missing_numbers(model: Any) -> None:
             assert found[1::3].max() < 0.3
     nothing = Log(arm=[0, 1] * 60, reward=reward, context=np.full((120, 2), np.nan))
     assert np.isfinite(ev.cross_fit(nothing, model)).all()
-    assert _complete(np.array([[1.0, np.nan], [3.0, 4.0]])).tolist() == [[1, 4, 1], [3, 4, 0]]
+    assert complete(np.array([[1.0, np.nan], [3.0, 4.0]])).tolist() == [[1, 4, 1], [3, 4, 0]]
     whole = np.ones((3, 2))
-    assert _complete(whole) is whole
+    assert complete(whole) is whole
 
 
 class Stubborn(LinearRegression):  # type: ignore[misc]

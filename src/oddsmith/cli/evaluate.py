@@ -14,6 +14,7 @@ from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.experts.schema import Schema
 from oddsmith.files import PolicyFile, read_policy
+from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.table import Log
 from oddsmith.spelling import hint
 
@@ -25,6 +26,8 @@ __all__ = ["add_commands"]
 
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
+_TARGETS = "a policy file, uniform, first (the arm that the caller offered first) or arm:NAME; repeatable"
+_WORDS = ("uniform", "first")
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
 
 
@@ -32,7 +35,8 @@ def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
-    one.add_argument("--target", action="append", required=True, help="a policy file, uniform or arm:NAME; repeatable")
+    one.add_argument("--target", action="append", required=True, help=_TARGETS)
+    one.add_argument("--where-offered", action="store_true", help="use only rows that offered the arms of arm:NAME")
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
     one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
@@ -79,11 +83,12 @@ def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> s
 
 
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, the schema of contexts of a policy file, and what to say of states."""
+    """A log, the odds of the targets by name, the schemas of a policy file, and what to say of states and rows."""
 
     log: Log
     targets: dict[str, Array]
     schema: Schema | None
+    arm_schema: Schema | None
     notes: list[str]
 
 
@@ -91,28 +96,47 @@ def _read(asked: argparse.Namespace) -> _Question:
     """The log and the targets' odds; policy files come first, as they name the arms."""
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
-    files = {name: _file(name) for name in asked.target if name != "uniform" and not name.startswith("arm:")}
-    arm_lists = {file.arms for file in files.values()}
+    files = {name: _file(name) for name in asked.target if name not in _WORDS and not name.startswith("arm:")}
+    arm_lists = {file.arms for file in files.values() if file.arms is not None}
     if len(arm_lists) > 1:
         raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, arm_lists))}")
     if asked.state is not None and len(files) != 1:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
     arms = next(iter(arm_lists), None)
-    log = reader(asked, arms).read(asked.log)
-    if arms is not None and log.n_arms != len(arms):
+    log, restricted = _restricted(asked, reader(asked, arms).read(asked.log))
+    if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
+    log = as_offers(log) if any(file.arms is None for file in files.values()) else log
     state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
     targets = {name: _odds(name, log, files.get(name), state) for name in asked.target}
     notes = [_STATE_NOTE]
     if state is None or state.learnt == 0:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
-    return _Question(log, targets, next((file.schema for file in files.values()), None), notes)
+    schemas = next(((file.schema, file.arm_schema) for file in files.values()), (None, None))
+    return _Question(log, targets, *schemas, [*restricted, *notes])
+
+
+def _restricted(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
+    """The log, or with --where-offered its rows that offered the arms of arm:NAME, and a sentence that says so."""
+    from oddsmith.evaluation import where_offered
+
+    names = [name.removeprefix("arm:") for name in asked.target if name.startswith("arm:")]
+    if not asked.where_offered:
+        return log, []
+    if not names:
+        raise InvalidInput("where-offered must go with a target arm:NAME; got none")
+    kept = log
+    for name in names:
+        kept = where_offered(kept, name)
+    if not len(kept):
+        raise InvalidInput(f"where-offered must leave some rows; none of {len(log):,} offered {' and '.join(names)}")
+    return kept, [f"All of this is about the {len(kept):,} of {len(log):,} rows that offered {' and '.join(names)}."]
 
 
 def _file(name: str) -> PolicyFile:
     """The policy file of a target; a word that is no file may be a misspelt one."""
-    if not Path(name).exists() and (meant := hint(name, ["uniform"])):
-        raise InvalidInput(f"target must be a policy file, uniform or arm:NAME; got {name!r}{meant}")
+    if not Path(name).exists() and (meant := hint(name, _WORDS)):
+        raise InvalidInput(f"target must be a policy file, uniform, first or arm:NAME; got {name!r}{meant}")
     return read_policy(name)
 
 
@@ -132,18 +156,13 @@ def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
 
 
 def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> Array:
-    from oddsmith.evaluation import arm_target, policy_target, uniform_target
+    from oddsmith.evaluation import arm_target, first_target, policy_target, uniform_target
 
     if file is not None:
         return policy_target(log, file.policy, state)
-    if name == "uniform":
-        return uniform_target(log)
-    arm = name.removeprefix("arm:")
-    names = [str(a) for a in range(log.n_arms)] if log.arms is None else list(log.arms)
-    if arm not in names:
-        some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}{hint(arm, names)}")
-    return arm_target(log, names.index(arm))
+    if name in _WORDS:
+        return uniform_target(log) if name == "uniform" else first_target(log)
+    return arm_target(log, name.removeprefix("arm:"))
 
 
 def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
@@ -152,9 +171,11 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
         raise InvalidInput(f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}")
     if asked.model == "none":
         return None
-    if asked.model == "auto" and (~np.isnan(question.log.reward)).sum() < 10:  # 2 for each fold
+    log = question.log
+    few = (~np.isnan(log.reward)).sum() < 10  # 2 for each fold
+    if asked.model == "auto" and (few or (log.offered is not None and log.known_features == "drawn")):
         return None
-    from oddsmith.evaluation import cross_fit
+    from oddsmith.evaluation.reward_models import by_offers, cross_fit
 
     try:
         model = _model(trees=asked.model == "trees")
@@ -162,8 +183,9 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
         if asked.model == "auto":
             return None
         raise MissingExtra(f"reward models need the extra oddsmith[models]; {error}") from error
-    per_arm = asked.model != "trees"
-    return cross_fit(question.log, model, seed=asked.seed, per_arm=per_arm, schema=question.schema)
+    per_arm = asked.model != "trees" and not by_offers(log)
+    schema, arm_schema = question.schema, question.arm_schema
+    return cross_fit(log, model, seed=asked.seed, per_arm=per_arm, schema=schema, arm_schema=arm_schema)
 
 
 def _model(*, trees: bool) -> "Regressor":

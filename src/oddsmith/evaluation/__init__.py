@@ -6,12 +6,22 @@ from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shr
 from oddsmith.evaluation.intervals import INTERVALS, Comparison, Estimate, compare, estimate
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.reward_models import cross_fit
-from oddsmith.evaluation.rows import arm_target, uniform_target
 from oddsmith.evaluation.served import ServedReport, served_as_logged
-from oddsmith.evaluation.targets import policy_target
+from oddsmith.evaluation.targets import arm_target, first_target, policy_target, uniform_target, where_offered
 from oddsmith.evaluation.terms import Bets, Terms
 
 __all__ = ["Assessment", "Bets", "Comparison", "Diagnostics", "Estimate", "ExplorationPlan", "INTERVALS", "RULES"]
 __all__ += ["ServedReport", "Terms", "arm_target", "assess", "clipped_ips", "compare", "cross_fit", "diagnose", "dm"]
-__all__ += ["dr", "estimate", "ips", "logged", "policy_target", "served_as_logged", "shrunk_dr", "snips", "switch_dr"]
-__all__ += ["uniform_target"]
+__all__ += [
+    "dr",
+    "estimate",
+    "first_target",
+    "ips",
+    "logged",
+    "policy_target",
+    "served_as_logged",
+    "shrunk_dr",
+    "snips",
+    "switch_dr",
+]
+__all__ += ["uniform_target", "where_offered"]

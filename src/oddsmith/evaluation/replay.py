@@ -1,19 +1,21 @@
 """Replay: a learning policy run over a log by rejection, and the posterior that other experts would have had."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith import weights
 from oddsmith.arrays import Array, Bools, Ints, number
 from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Context, Decision, Odds, State
+from oddsmith.decision import Decision, Odds, State
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.logs.advice import decisions_for, named_advice
+from oddsmith.logs.by_policy import for_policy, question_of
 from oddsmith.logs.rules import times
 from oddsmith.logs.table import Log
+from oddsmith.offer import Offer
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.uniforms import Uniforms
@@ -63,18 +65,20 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
     exact log it is found (None), else it must be given. Rows without a reward are left out.
     """
     check_policy(policy)
-    known = rewarded(log)
-    if known.context is None:
+    known = for_policy(policy, rewarded(log))
+    if known.offered is not None:
+        known.require("models")
+    elif known.context is None:
         raise InvalidInput("column context: must be there to replay a policy; got none")
     least = _floor(known, floor)
     uniforms, state, propensity = Uniforms(seed), policy.init(), np.asarray(known.propensity)
     rows: list[int] = []
     decisions: list[Decision] = []
-    contexts = rows_of(known.context)
+    contexts = [None] * len(known) if known.context is None else rows_of(known.context)
     for number_of_row, i in zip(np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True):
-        eligible, step = None if known.eligible is None else known.eligible[i], len(rows) + 1
-        odds = policy.odds(state, contexts[i], eligible=eligible, step=step)
-        decision = _offered(odds, known, i, contexts[i], step=step)
+        (question, eligible), step = question_of(known, contexts[i], i), len(rows) + 1
+        odds = policy.odds(state, question, eligible=eligible, step=step)
+        decision = _offered(odds, known, i, question, eligible=eligible, step=step)
         if uniforms(number_of_row) * propensity[i] >= least * decision.propensity:
             continue
         state = policy.update(state, decision, float(known.reward[i]))
@@ -141,15 +145,17 @@ def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) 
     return Hindsight(tuple(policy.experts.names), weights.posterior(path[-1]), mean, path)
 
 
-def _offered(odds: Odds, log: Log, i: int, context: Context, *, step: int) -> Decision:
+def _offered(odds: Odds, log: Log, i: int, question: Any, *, eligible: Bools | None, step: int) -> Decision:
     """The logged arm of a row as a decision of the policy, with the policy's odds and advice."""
-    eligible = None if log.eligible is None else log.eligible[i]
     arm = int(log.arm[i])
     if odds.propensities.ndim != 1 or arm >= odds.propensities.shape[0]:
         shape = odds.propensities.shape
         raise InvalidInput(f"policy must give odds of the log's {log.n_arms} arms for one context; got shape {shape}")
     advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
-    return Decision(step, context, eligible, arm, odds.propensities, advice, odds.bonus, odds.log_weights)
+    decision = Decision(step, question, eligible, arm, odds.propensities, advice, odds.bonus, odds.log_weights)
+    if not isinstance(question, Offer):
+        return decision
+    return decision._replace(context=question.context, arms=question.arms, features=question.features)
 
 
 def _floor(log: Log, floor: float | None) -> float:
@@ -172,7 +178,7 @@ def _floor(log: Log, floor: float | None) -> float:
 
 def _uniform(log: Log) -> bool:
     """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the others."""
-    if log.arms is None and log.eligible is None:
+    if log.arms is None and log.eligible is None and log.offered is None:
         return False
     n_arms = np.asarray(log.n_arms) if log.eligible is None else log.eligible.sum(axis=1)
     return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))

@@ -10,7 +10,9 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
+from oddsmith.logs.by_policy import names_of, numbers_of
 from oddsmith.logs.kinds import KINDS
+from oddsmith.logs.table import Log
 from oddsmith.reports.page import Figure, Section, Table, write
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
 
@@ -33,8 +35,10 @@ def summary(found: Assessment) -> list[str]:
     one = found.logged
     own = f"{one.value:.4f} in [{one.low:.4f}, {one.high:.4f}] ({one.level:.3g} {one.interval})"
     own = f"refused: {one.why}" if one.refused else own
+    varied = log.offered is not None and log.arms is None
+    arms = f"{len(names_of(log)):,} arms, at most {log.n_arms} in a row" if varied else f"{log.n_arms} arms"
     return [
-        f"{n:,} rows over {log.n_arms} arms, {known:,} with a reward; the log is {log.kind}: {KINDS[log.kind]}.",
+        f"{n:,} rows over {arms}, {known:,} with a reward; the log is {log.kind}: {KINDS[log.kind]}.",
         f"The logger itself: {own}.",
         f"Served as logged: {flag}{served}",
     ]
@@ -188,10 +192,10 @@ def _overlap_figure(found: Assessment) -> Figure:
     """Mean odds by arm, of the logger and of the targets."""
     log = found.log
     exact = log.propensities is not None
-    means = {name: np.atleast_2d(odds).mean(axis=0) for name, odds in found.targets.items()}
-    own: Array = np.bincount(log.arm, minlength=max(map(len, means.values()))) / len(log)
+    means = {name: _by_arm(log, np.atleast_2d(odds)) for name, odds in found.targets.items()}
+    own = _by_arm(log, np.arange(max(map(len, means.values()))) == log.arm[:, None])
     if log.propensities is not None:
-        own = log.propensities.mean(axis=0)
+        own = _by_arm(log, log.propensities)
     apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
     kept = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
     figure, (panel,) = panels(1, width=8.5, height=1.5 + 0.28 * len(kept))
@@ -201,11 +205,21 @@ def _overlap_figure(found: Assessment) -> Figure:
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         mark = partial(panel.plot, ls="none", ms=6, color=colour, marker=marker)
         mark(mean[kept], y, label=plain(name), clip_on=False, zorder=3)
-    names = [str(a) for a in kept] if log.arms is None else [plain(log.arms[a]) for a in kept]
-    panel.set_yticks(y, names)
+    names = names_of(log)
+    panel.set_yticks(y, [plain(names[a]) if a < len(names) else str(a) for a in kept])
     panel.set_ylim(len(kept) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")
     panel.legend(**_LEGEND)
-    some = f" The {_ARMS} of {log.n_arms} arms where they differ most." if len(kept) < log.n_arms else ""
+    some = f" The {_ARMS} of {len(own):,} arms where they differ most." if len(kept) < len(own) else ""
     return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
+
+
+def _by_arm(log: Log, odds: Array) -> Array:
+    """The mean of odds (T, K) over all rows, of each arm by its name where names differ from row to row."""
+    if log.offered is None or log.arms is not None:
+        return np.asarray(odds.mean(axis=0))
+    names = names_of(log)
+    numbers = numbers_of(log, names)
+    shared = np.broadcast_to(odds, numbers.shape)[numbers >= 0]
+    return np.bincount(numbers[numbers >= 0], weights=shared, minlength=len(names)) / len(log)

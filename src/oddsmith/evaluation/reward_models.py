@@ -1,20 +1,20 @@
 """Reward models, cross-fitted: no row's predictions have seen its own reward."""
 
 from collections.abc import Callable
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints, whole
-from oddsmith.contexts import has_names, numbers
 from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError
+from oddsmith.evaluation.joined_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
-from oddsmith.experts.schema import Schema, numeric
+from oddsmith.experts.schema import Schema
 from oddsmith.logs.table import Log
 from oddsmith.uniforms import Uniforms
 
-__all__ = ["Regressor", "cross_fit"]
+__all__ = ["Regressor", "by_offers", "cross_fit"]
 
 
 class Regressor(Protocol):
@@ -25,6 +25,8 @@ class Regressor(Protocol):
 
 
 M = TypeVar("M", bound=Regressor)
+_Predict: TypeAlias = Callable[[Regressor, Bools, Bools], Array]
+"""Predicted rewards of some rows, by a clone of a model fitted to others."""
 
 
 def cross_fit(
@@ -37,6 +39,7 @@ def cross_fit(
     blocks: bool = False,
     per_arm: bool = False,
     schema: Schema | None = None,
+    arm_schema: Schema | None = None,
 ) -> Array:
     """Predicted mean rewards (T, K) in [0, 1]; each fold's rows by a clone of the model fitted to the other folds.
 
@@ -46,6 +49,8 @@ def cross_fit(
     context only, and an arm without rewards in a fold is predicted the mean reward. Rows
     without reward are predicted only. A number that is missing is the mean of its column, and each column that has
     missing numbers is followed, behind all others, by one that is 1 where they are: so any model takes them.
+    Where arms came with the call, the model sees the context, the arm's features (arrays as they are, else by
+    `arm_schema`), and for the 32 arms drawn most a column of zeros and ones each; features of all arms are needed.
 
     >>> from sklearn.linear_model import Ridge
     >>> log = Log(arm=[0, 1] * 50, reward=[0.2, 0.8] * 50, context=np.zeros((100, 1)))
@@ -54,46 +59,57 @@ def cross_fit(
     """
     whole("folds", folds, low=2)
     arms = log.n_arms if n_arms is None else n_arms
-    if arms < log.n_arms:
-        raise InvalidInput(f"n_arms must be at least the log's {log.n_arms}; got {arms}")
+    if arms < log.n_arms or (log.offered is not None and arms > log.n_arms):
+        raise InvalidInput(f"n_arms must be at least the log's {log.n_arms} (those, where it has offers); got {arms}")
     known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
     rewarded(log)  # without any reward, there is no estimator to do with
     if known.sum() < 2 * folds:
         needed = f"at least {2 * folds} rows with rewards, 2 for each fold"
         raise InvalidInput(f"a reward model needs {needed}; got {int(known.sum())}: do without one (ips, snips)")
-    features, fold = _complete(_features(log, schema)), _folds(len(log), folds, seed, blocks)
+    fold = _folds(len(log), folds, seed, blocks)
+    predict = _of_arms(log, schema, per_arm, arms)
+    if by_offers(log):
+        predict = _of_offers(log, schema, arm_schema, per_arm)
     for k in range(folds):
         rows, train = fold == k, (fold != k) & known
         if not train.any():
             raise InvalidInput(f"every fold's complement must have rewards; got none outside fold {k} of {folds}")
         if rows.any():
-            fit = _per_arm if per_arm else _joint
-            predicted[rows] = fit(model, features[train], log.arm[train], log.reward[train], features[rows], arms)
+            predicted[rows] = predict(model, train, rows)
     if wrong := int((~np.isfinite(predicted)).sum()):
         raise InvalidInput(f"the model must predict finite rewards; got {wrong} that are not")
     return np.clip(predicted, 0.0, 1.0)
 
 
-def _features(log: Log, schema: Schema | None) -> Array:
-    context = log.context
-    if context is None:
-        return np.ones((len(log), 1))
-    if schema is not None:
-        return schema.encode(context)
-    if not has_names(context):
-        return numeric(numbers(context).reshape(len(log), -1), None)
-    return Schema.of(context).encode(context)
+def by_offers(log: Log) -> bool:
+    """Whether arms differ from row to row, or have features: else they are as good as fixed."""
+    return log.offered is not None and (log.arms is None or log.features is not None)
 
 
-def _complete(features: Array) -> Array:
-    """The features (T, d) without NaN: the column's mean instead, and behind them columns of 0 and 1 that say where."""
-    missing = np.isnan(features)
-    some = missing.any(axis=0)
-    if not some.any():
-        return features
-    present = (~missing).sum(axis=0)
-    means = np.where(missing, 0.0, features).sum(axis=0) / np.maximum(present, 1)
-    return np.hstack([np.where(missing, means, features), missing[:, some].astype(np.float64)])
+def _of_arms(log: Log, schema: Schema | None, per_arm: bool, arms: int) -> _Predict:
+    """A model of fixed arms."""
+    features, fit = complete(context_rows(log, schema)), _per_arm if per_arm else _joint
+
+    def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
+        return fit(model, features[train], log.arm[train], log.reward[train], features[rows], arms)
+
+    return predict
+
+
+def _of_offers(log: Log, schema: Schema | None, arm_schema: Schema | None, per_arm: bool) -> _Predict:
+    """A model of arms that came with the call; 0 beyond those of a row."""
+    if per_arm:
+        raise InvalidInput("per_arm must be false where arms come with the call; got true")
+    joined = JoinedRows(log, schema, arm_schema)
+    drawn = np.flatnonzero(joined.place == log.arm[joined.row])
+
+    def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
+        fitted, asked = _fitted(model, joined.of(drawn[train]), log.reward[train]), np.flatnonzero(rows[joined.row])
+        predicted = np.zeros((len(log), log.n_arms))
+        predicted[joined.row[asked], joined.place[asked]] = fitted(joined.of(asked))
+        return predicted[rows]
+
+    return predict
 
 
 def _folds(n: int, folds: int, seed: int, blocks: bool) -> Ints:

@@ -5,13 +5,14 @@ from functools import cached_property
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Ints, finite, whole
+from oddsmith.arrays import Array, Bools, Ints, finite
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.terms import heaviest
+from oddsmith.logs.offers import inside
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "all_odds", "arm_target", "rewarded", "rows_of", "uniform_target"]
+__all__ = ["Rows", "all_odds", "rewarded", "rows_of"]
 
 _ROUNDING = 1e-6  # of logged odds, which may be float32
 _SURE = 1e-12  # so near to 1, no other arm had a chance
@@ -118,13 +119,15 @@ def rows_of(log: Log, target: object) -> Rows:
 def all_odds(log: Log) -> Array | None:
     """The logger's odds of all arms (T, K): as logged, or as the drawn arm's odds leave no choice; else None.
 
-    There is no choice between two arms that the log states, by names or as eligible. Nor is there where all K stated
-    arms were drawn with odds 1/K, whenever they were: other odds would have been drawn some time.
+    There is no choice between two arms that the log states, by names, as eligible or as offered.
+    Nor is there where all K stated arms were drawn with odds 1/K, whenever they were: other odds would have been drawn
+    some time.
 
     >>> all_odds(Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])).round(2).tolist()
     [[0.9, 0.1], [0.6, 0.4]]
     """
-    if log.propensities is not None or log.propensity is None or (log.arms is None and log.eligible is None):
+    stated = log.arms is not None or log.eligible is not None or log.offered is not None
+    if log.propensities is not None or log.propensity is None or not stated:
         return log.propensities
     able = np.ones((len(log), log.n_arms), np.bool_) if log.eligible is None else log.eligible
     count = able.sum(axis=1)
@@ -136,38 +139,13 @@ def all_odds(log: Log) -> Array | None:
     return odds
 
 
-def uniform_target(log: Log, n_arms: int | None = None) -> Array:
-    """The odds (T, K) of drawing uniformly among the eligible arms.
-
-    >>> uniform_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
-    [[0.3333333333333333, 0.3333333333333333, 0.3333333333333333], [0.0, 0.5, 0.5]]
-    """
-    if log.eligible is None:
-        n = n_arms or log.n_arms
-        return np.full((len(log), n), 1.0 / n)
-    odds: Array = log.eligible / log.eligible.sum(axis=1, keepdims=True)
-    return odds
-
-
-def arm_target(log: Log, arm: int, n_arms: int | None = None) -> Array:
-    """The odds (T, K) of always drawing one arm.
-
-    >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
-    [[0.0, 1.0], [0.0, 1.0]]
-    """
-    n = n_arms or log.n_arms
-    odds = np.zeros((len(log), n))
-    odds[:, whole("arm", arm, low=0, high=n - 1)] = 1.0
-    return odds
-
-
 def _checked(log: Log, target: object) -> Array:
     odds = finite("target", target)
     if odds.ndim == 1:
         odds = np.broadcast_to(odds, (len(log), len(odds)))
     if odds.ndim != 2 or len(odds) != len(log):
         raise InvalidInput(f"target must be the odds of all arms in each of the {len(log)} rows; got {odds.shape}")
-    stated = log.propensities is not None or log.eligible is not None
+    stated = log.propensities is not None or log.eligible is not None or log.offered is not None
     if odds.shape[1] != log.n_arms if stated else odds.shape[1] < log.n_arms:
         raise InvalidInput(f"target must have odds of the log's {log.n_arms} arms; got {odds.shape[1]}")
     total = odds.sum(axis=1)
@@ -176,4 +154,7 @@ def _checked(log: Log, target: object) -> Array:
         row = int(np.argmax(wrong))
         got = f"{odds[row].min():g} … sum {total[row]:g}"
         raise InvalidInput(f"target, row {row}: must be odds that sum to 1; got {got}")
+    if log.offered is not None and (beyond := ((odds > 0) & ~inside(log.offered, log.n_arms)).any(axis=1)).any():
+        row = int(np.argmax(beyond))
+        raise InvalidInput(f"target, row {row}: must be 0 beyond the {len(log.offered[row])} arms offered")
     return odds

@@ -1,16 +1,19 @@
-"""Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each logged context."""
+"""Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each logged context.
+
+Where arms came with the call, odds are in the order of each row's offer, and 0 beyond it.
+"""
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Bools, whole
 from oddsmith.decision import State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
+from oddsmith.spelling import hint
 
-__all__ = ["policy_target"]
-
-_NUMBERS = 2**22  # odds and advice held at once, about
+__all__ = ["arm_target", "first_target", "policy_target", "uniform_target", "where_offered"]
 
 
 def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array:
@@ -26,22 +29,107 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     array([[0.05, 0.95], [0.05, 0.95], [0.95, 0.05]])
     """
     check_policy(policy)
-    current = policy.init() if state is None else state
-    if log.context is None and policy.bank is not None:
+    asked = for_policy(policy, log)
+    if asked.offered is not None:
+        log.require("models")
+    elif asked.context is None and policy.bank is not None:
         raise InvalidInput("column context: must be there to ask a policy's experts; got none")
-    n_experts = 0 if policy.bank is None else len(policy.bank.names)
-    rows = max(1, _NUMBERS // (log.n_arms * (1 + n_experts)))
-    target = np.empty((len(log), log.n_arms))
-    for first in range(0, len(log), rows):
-        part, own = log[first : first + rows], target[first : first + rows]
+    odds = _odds(asked, policy, policy.init() if state is None else state)
+    if asked.offered is not None or (log.offered is None and log.arms in (None, asked.arms)):
+        return odds
+    numbers = numbers_of(log, asked.arms or ())  # back from the policy's arms to the places of each row
+    return np.where(numbers >= 0, np.take_along_axis(odds, np.maximum(numbers, 0), axis=1), 0.0)
+
+
+def _odds(log: Log, policy: Policy, state: State) -> Array:
+    """The policy's odds (T, K) for all rows."""
+    target, done = np.zeros((len(log), log.n_arms)), 0
+    batches = answers(policy, state, log)
+    while done < len(log):
         try:
-            odds = policy.odds(current, part.context, eligible=part.eligible).propensities
+            places, odds = next(batches)
         except OddsmithError:
             raise
         except Exception as error:  # whatever a user's experts raise becomes one sentence
-            raised = f"from row {first} on; {type(error).__name__}: {error}"
+            raised = f"{type(error).__name__}: {error}"
+            raised = raised if log.offered is not None else f"from row {done} on; {raised}"
             raise ExpertFailed(f"the policy must answer the log's contexts {raised:.180}") from error
-        if odds.shape not in (own.shape, own.shape[1:]):
-            raise InvalidInput(f"the policy must give odds of the log's contexts, shape {own.shape}; got {odds.shape}")
-        own[:] = odds
+        shape = (len(places), log.n_arms if log.offered is None else odds.propensities.shape[-1])
+        if odds.propensities.shape not in (shape, shape[1:]):
+            got = odds.propensities.shape
+            raise InvalidInput(f"the policy must give odds of the log's contexts, shape {shape}; got {got}")
+        target[places, : shape[1]] = odds.propensities
+        done += len(places)
     return target
+
+
+def uniform_target(log: Log, n_arms: int | None = None) -> Array:
+    """The odds (T, K) of drawing uniformly among the eligible arms.
+
+    >>> uniform_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
+    [[0.3333333333333333, 0.3333333333333333, 0.3333333333333333], [0.0, 0.5, 0.5]]
+    """
+    if log.eligible is None:
+        n = n_arms or log.n_arms
+        return np.full((len(log), n), 1.0 / n)
+    odds: Array = log.eligible / log.eligible.sum(axis=1, keepdims=True)
+    return odds
+
+
+def first_target(log: Log) -> Array:
+    """The odds (T, K) of drawing the first eligible arm, in the order in which the caller offered them.
+
+    >>> first_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    odds = np.zeros((len(log), log.n_arms))
+    places = np.zeros(len(log), np.int64) if log.eligible is None else log.eligible.argmax(axis=1)
+    odds[np.arange(len(log)), places] = 1.0
+    return odds
+
+
+def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
+    """The odds (T, K) of always drawing one arm, by its number, or by its name; all rows must have offered it.
+
+    >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    >>> arm_target(Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "a").tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if isinstance(arm, str):
+        return _named_target(log, arm)
+    n = n_arms or log.n_arms
+    odds = np.zeros((len(log), n))
+    odds[:, whole("arm", arm, low=0, high=n - 1)] = 1.0
+    return odds
+
+
+def where_offered(log: Log, arm: str) -> Log:
+    """The rows of the log that offered an arm, by its name.
+
+    >>> len(where_offered(Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "b"))
+    1
+    """
+    rows = np.asarray(_holds(log, arm).any(axis=1))
+    return log if rows.all() else log[rows]
+
+
+def _named_target(log: Log, arm: str) -> Array:
+    odds = _holds(log, arm).astype(np.float64)
+    if absent := int((odds.sum(axis=1) == 0).sum()):
+        rest = len(log) - absent
+        raise InvalidInput(
+            f"target arm:{arm} must be an arm that every row offered; {absent:,} of {len(log):,} rows did not: "
+            f"restrict the log to the other {rest:,} rows (where_offered, --where-offered)"
+        )
+    return odds
+
+
+def _holds(log: Log, arm: str) -> Bools:
+    """Where (T, K) an arm is, by its name; of arms that came with the call, only where it was eligible."""
+    names = names_of(log)
+    if arm not in names:
+        some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}{hint(arm, names)}")
+    holds: Bools = numbers_of(log, names) == names.index(arm)
+    return holds if log.offered is None or log.eligible is None else holds & log.eligible

@@ -5,10 +5,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Ints
 from oddsmith.decision import Decision, State
 from oddsmith.errors import InvalidInput, NotPortable
 from oddsmith.fingerprint import fingerprint
+from oddsmith.logs.by_policy import answers, for_policy, only_drawn
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy
 
@@ -25,6 +26,7 @@ def decisions_for(policy: Policy, state: State, log: Log, places: Places | None 
     Odds that the log does not know are NaN, and refused for policies that divide by them. `places` saves looking for
     them again in a log of the same experts.
     """
+    log = for_policy(policy, log)
     if log.propensities is None and policy.importance_weighted:
         log.require("weights")
     odds = log.propensities
@@ -32,7 +34,8 @@ def decisions_for(policy: Policy, state: State, log: Log, places: Places | None 
         odds = np.full((len(log), log.n_arms), np.nan)
         if log.propensity is not None:
             np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
-    bare = Decision(log.step, log.context, log.eligible, log.arm, odds, None, None, None)
+    brought = (None, None) if log.offered is None else (log.offered, log.features)
+    bare = Decision(log.step, log.context, log.eligible, log.arm, odds, None, None, None, None, *brought)
     if policy.bank is None:
         return bare
     columns = places_of(policy, log) if places is None else places
@@ -88,27 +91,53 @@ def _taken(column: Array | None, places: list[int]) -> Array | None:
 
 def _asked(policy: Policy, state: State, log: Log, places: Places, bare: Decision) -> Decision:
     """The decisions with what the experts say now of the drawn arms, where the log does not have it."""
-    if log.context is None:
+    if log.context is None and log.offered is None:
         raise InvalidInput(_refusal(policy, log, places))
-    odds = policy.odds(state, log.context, eligible=log.eligible, step=log.step)
-    if odds.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
-        raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
-    if odds.advice is None:
+    said = _said(policy, state, log)
+    if said is None:
         return bare
-    n_arms = odds.advice.shape[-1]
-    if log.n_arms > n_arms:
-        raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(log.arm.max())}")
-    advice = np.broadcast_to(odds.advice, (len(log), *odds.advice.shape[-2:]))
-    drawn: Array = np.take_along_axis(advice, log.arm[:, None, None], axis=-1)[..., 0].astype(np.float64)
+    drawn, bonus, weights = said
     for expert, place in enumerate(places):
         if place is not None and log.advice is not None:
             drawn[:, expert] = log.advice[:, place]
-    weights = odds.log_weights
     if weights is None and log.advice is not None and np.isnan(drawn).any():  # one slept then, all are awake now
         with np.errstate(divide="ignore"):
-            weights = np.log(policy.posterior(state))
-    weights = None if weights is None else np.broadcast_to(weights, drawn.shape)
-    return bare._replace(advice=drawn, bonus=odds.bonus, log_weights=weights)
+            weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)
+    return bare._replace(advice=drawn, bonus=bonus, log_weights=weights)
+
+
+def _said(policy: Policy, state: State, log: Log) -> tuple[Array, Array | None, Array | None] | None:
+    """What the experts say now: advice of the drawn arms, bonus and weights (T, N) each; None where they say nothing.
+
+    Where the features of drawn arms alone are known, only these are asked about.
+    """
+    few = log.offered is not None and log.known_features == "drawn"
+    asked, drawn = only_drawn(log) if few else log, np.empty((len(log), 0))
+    bonus = weights = None
+    for places, odds in answers(policy, state, asked, counted=True):
+        if odds.bonus is not None and policy.importance_weighted:  # it is made of the logger's odds and ballots
+            raise InvalidInput(f"columns advice and bonus: must be there for {type(policy).__name__}; got none")
+        if odds.advice is None:
+            return None
+        if odds.bonus is not None and few:  # it compares arms
+            log.require("models")
+        arm, (n, n_arms) = asked.arm[places], odds.advice.shape[-2:]
+        if (arm >= n_arms).any():
+            raise InvalidInput(f"column arm: must be below the experts' {n_arms} arms; got {int(arm.max())}")
+        drawn = drawn if drawn.shape[1] == n else np.empty((len(log), n))
+        advice = np.broadcast_to(odds.advice, (len(places), n, n_arms))
+        drawn[places] = np.take_along_axis(advice, arm[:, None, None], axis=-1)[..., 0]
+        bonus, weights = _put(bonus, odds.bonus, places, drawn), _put(weights, odds.log_weights, places, drawn)
+    return drawn, bonus, weights
+
+
+def _put(column: Array | None, values: Array | None, places: Ints, like: Array) -> Array | None:
+    """The column (T, N) with these rows of it; NaN, which is never read, where it was not needed."""
+    if values is None:
+        return column
+    column = np.full(like.shape, np.nan) if column is None else column
+    column[places] = values
+    return column
 
 
 def _refusal(policy: Policy, log: Log, places: Places) -> str:

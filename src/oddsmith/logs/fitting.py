@@ -14,6 +14,7 @@ from oddsmith.engines import ENGINES, each
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.logs import parquet
 from oddsmith.logs.advice import Places, complete, decisions_for, places_of
+from oddsmith.logs.by_policy import for_policy
 from oddsmith.logs.kinds import LogKind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
@@ -24,7 +25,7 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source, and which row groups of it (None: all)."""
-_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint")
+_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint", "offered")
 
 
 class Seen(NamedTuple):
@@ -131,8 +132,6 @@ def fit_log(
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     sources = _listed(paths)
     reading = reader or LogReader()
-    if reading.arms is None and policy.arms is not None:
-        reading = replace(reading, arms=tuple(policy.arms))
     if engine == "serial":
         state, seen = _learnt(policy, reading, [(source, None) for source in sources], watched=True)
         return _fit(state, seen)
@@ -153,16 +152,19 @@ def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watche
     state, seen = policy.init(), Seen()
     prior = policy.init() if policy.mergeable else None
     batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
-    for log in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
+    for batch in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
+        log = for_policy(policy, batch)
         known, places = log.rewarded(), places_of(policy, log)
         if len(known):
             state = _folded(policy, state, prior, known, places)
-        seen = seen + _seen(log, known, computed=not complete(places) and log.context is not None)
+        seen = seen + _seen(log, known, computed=not complete(places))
     return state, seen
 
 
 def _lean(policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None) -> Iterator[Log]:
     """Batches without contexts where advice stands in for them."""
+    if reader.arms is None and policy.arms is not None and not isinstance(source, Log):
+        reader = replace(reader, arms=tuple(policy.arms))
     again = isinstance(source, str | Path)  # a stream can be read only once
     if again and reader.only is None and policy.mergeable:
         lean = replace(reader, only=_LEARNT)

@@ -37,8 +37,7 @@ def forced(draws: Draws) -> BetFamily:
 
 def repeated(draws: Draws) -> BetFamily:
     """The previous row's arm, where it is known that it can be drawn or nothing is known."""
-    before = np.concatenate([draws.arm[:1], draws.arm[:-1]])
-    possible = np.arange(len(before)) > 0
+    before, possible = draws.previous()
     if draws.odds is not None:
         possible &= drawn(draws.odds, before) > 0
     if draws.eligible is not None:

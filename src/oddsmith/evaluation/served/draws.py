@@ -10,14 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.errors import InvalidInput
+from oddsmith.logs.by_policy import names_of, over_arms
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
 __all__ = ["BetFamily", "Draws", "equal_bets"]
 
 _MOST = 1e15  # a bet that pays less than it could is fair, and sixteen such rows do not overflow
+_MOST_NAMES = 256  # arms of calls that are told apart by name
+_MOST_ODDS = 2**25  # odds in memory
 _SUM = 1e-6  # logged odds may sum to 1 within that
 
 
@@ -42,11 +45,14 @@ class Draws:
     it (T: none). `new` (T,): the row is the first with its arm.
     """
 
-    def __init__(self, logged: Log, propensity: Array, floor: float) -> None:
+    def __init__(self, given: Log, propensity: Array, floor: float) -> None:
+        logged, self._offered = _by_name(given)
         self.arm, self.eligible, self.floor = logged.arm, logged.eligible, floor
         self.n_arms = logged.n_arms
         self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
-        columns = (logged.propensities, logged.eligible, logged.arms)
+        if self._offered is not None:
+            self.labels = [f"at place {place + 1} of the offer" for place in range(self.n_arms)]
+        columns = (logged.propensities, logged.eligible, logged.arms, self._offered)
         self.stated = any(column is not None for column in columns)
         self.first = np.full(self.n_arms, len(self.arm))
         np.minimum.at(self.first, self.arm, np.arange(len(self.arm)))
@@ -65,6 +71,17 @@ class Draws:
         possible = total > 0
         ratio = drawn(q, self.arm[rows]) * self.inverse[rows] / np.where(possible, total, 1.0)
         return np.where(possible, ratio - 1.0, 0.0)
+
+    def previous(self) -> tuple[Ints, Bools]:
+        """The previous row's arm as a number of this row, and whether this row has it."""
+        before, has = np.concatenate([self.arm[:1], self.arm[:-1]]), np.arange(len(self.arm)) > 0
+        if self._offered is None:
+            return before, has
+        for row in range(1, len(before)):
+            name, names = self._offered[row - 1][self.arm[row - 1]], self._offered[row]
+            has[row] = name in names
+            before[row] = names.index(name) if has[row] else 0
+        return before, has
 
     def _counted(self) -> Ints:
         if self.eligible is not None:
@@ -94,3 +111,16 @@ class Draws:
                 f"the odds of row {row}, {self.propensity[row]:g}, leave less than the floor, {self.floor:g}, for each "
                 f"of {count[row] - 1} other arms; log `eligible`, or give a smaller floor"
             )
+
+
+def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
+    """The log about arms by name; where calls brought too many for that, by their places in the offers, which follow.
+
+    Bets by name take the list of all names as known from the start: what is offered is not chosen by the draws.
+    """
+    if log.offered is None or log.arms is not None:
+        return log, None
+    names = names_of(log)
+    if len(names) <= _MOST_NAMES and len(names) * len(log) <= _MOST_ODDS:
+        return over_arms(log, names), None
+    return log, log.offered
