@@ -186,7 +186,6 @@ def test_a_decision_goes_through_json_and_can_be_learnt_then(arms: Any) -> None:
     assert read.question.arms == decision.question.arms
     agent.learn(decision, 1)
     other.learn(read, 1)
-    assert agent.decide({"hour": 9}, arms=arms) == agent.decide({"hour": 9}, arms=arms)._replace(step=2) or True
     assert other.decide({"hour": 9}, arms=arms).propensities.tolist() == pytest.approx(
         agent.policy.odds(agent.state, od.offered({"hour": 9}, arms)).propensities.tolist()
     )

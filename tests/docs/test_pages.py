@@ -1,5 +1,6 @@
 """Every page's Python runs, every link leads somewhere, and nothing that must be said is missing."""
 
+import doctest
 import re
 import runpy
 from pathlib import Path
@@ -15,6 +16,9 @@ PAGES = sorted(
     [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").glob("*.md")]
 )
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+SESSION = re.compile(r"^```pycon\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class Anything:
@@ -34,6 +38,18 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: Any)
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks))
     runpy.run_path(str(script), init_globals=GIVEN.get(page.name, {}))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if SESSION.search(p.read_text())], ids=lambda p: p.name)
+def test_a_session_on_a_page_prints_what_it_says(page: Path) -> None:
+    text = "\n".join(SESSION.findall(page.read_text()))
+    session = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    assert session.examples
+    assert doctest.DocTestRunner().run(session).failed == 0
+
+
+def test_the_readme_has_a_session_with_arms_of_the_call() -> None:
+    assert any("arms={" in text for text in SESSION.findall((REPOSITORY / "README.md").read_text()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
