@@ -116,6 +116,56 @@ def test_a_batch_whose_contexts_were_erased() -> None:
     assert many._replace(context=None).question.context == [None, None]
 
 
+LATER: dict[str, tuple[Any, Any]] = {
+    "dicts": ({"a": None, "b": {"age": 1.0}}, {"hour": 9}),
+    "arrays": ({"a": None, "b": [1.0, 2.0]}, [9.0]),
+}
+
+
+@pytest.mark.parametrize("form", LATER)
+def test_the_drawn_arm_alone_is_learnt_from_also_where_nothing_is_known_of_it(form: str) -> None:
+    arms, context = LATER[form]
+    for seed in range(6):  # either arm comes first
+        all_known, drawn_known = (od.Agent(od.auto(size="small"), seed=seed) for _ in range(2))
+        for reward in (1, 0, 1, 1, 0):
+            decision = all_known.decide(context, arms=arms)
+            assert drawn_known.decide(context, arms=arms) == decision
+            all_known.learn(decision, reward)
+            drawn_known.learn(decision._replace(features={decision.arm: arms[decision.arm]}), reward)
+
+
+def test_features_may_come_later_and_memories_of_arms_stay() -> None:
+    bank = od.SharedExperts((od.PooledRidge(pull=4.0),))
+    policy = od.GeneralizedThompsonSampling(bank, od.square_loss, gamma=0.1)
+    agent = od.Agent(policy, seed=2)
+    drawn = {"good": 0, "bad": 0}
+    for _ in range(30):
+        decision = agent.decide(None, arms=["good", "bad"])
+        agent.learn(decision, decision.arm == "good")
+        drawn[decision.arm] += 1
+    before = bank.predict(agent.state.experts, od.offered(None, ["good", "bad", "new"]))[0]
+    features = {"good": [1.0, 0.0], "bad": [0.0, 1.0], "new": [1.0, 1.0]}
+    ignored = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    np.testing.assert_array_equal(ignored, before)  # of numbers nothing has been learnt yet
+    agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 0.5)  # which moves nothing: it is what was expected
+    n, m = drawn["good"], drawn["bad"]
+    expected = [0.5 + 0.5 * n / (n + 4), 0.5 - 0.5 * m / (m + 4), 0.5]
+    np.testing.assert_allclose(bank.predict(agent.state.experts, od.offered([9.0], features))[0], expected, atol=1e-12)
+    agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
+    assert bank.predict(agent.state.experts, od.offered([9.0], features))[0, 2] > 0.55
+    with pytest.raises(od.InvalidInput, match="as the first ones had"):
+        agent.decide([9.0], arms={"a": [1.0]})
+
+
+def test_a_record_without_the_drawn_arms_features_is_not_learnt() -> None:
+    agent = od.Agent(od.auto(), seed=1)
+    decision = agent.decide([1.0], arms=ARMS)
+    other = next(name for name in ARMS if name != decision.arm)
+    with pytest.raises(od.InvalidInput, match=f"none of '{decision.arm}'"):
+        agent.learn(decision._replace(features={other: ARMS[other]}), 1)
+    assert agent.state.learnt == 0
+
+
 def test_arms_are_added_while_others_decide() -> None:
     """Without one view of arms, policy and state, 30 additions beside two threads fail a few times."""
     agent = od.Agent(od.auto(["a", "b"], size="small", gamma=0.1), seed=1)

@@ -140,7 +140,7 @@ def check_record(decision: Decision) -> None:
         and isinstance(known, Mapping | None)
         for row, known, p, (arm, number) in zip(names, features, odds, drawn, strict=True)
     ):
-        got = f"arms {decision.arms!r:.60} and arm {decision.arm!r:.40}"
+        got = f"arms {shown(decision.arms)} and arm {shown(decision.arm)}"
         raise InvalidInput(f"decision must have its arm among the arms offered, and features by name; got {got}")
 
 

@@ -48,6 +48,10 @@ class PooledLearner(Protocol):
         """The state with nothing in this place, and room for so many arms."""
         ...
 
+    def wider(self, state: Any, dim: int) -> Any:
+        """The state before any reward for rows of `dim` numbers, with what is remembered of arms."""
+        ...
+
 
 class PooledRidgeState(NamedTuple):
     """Weights (D) and their covariance (D, D) in units of the noise; sums of rewards (C) and features (C, D) by arm."""
@@ -113,6 +117,10 @@ class PooledRidge:
         state.sums[place], state.rows[place] = 0.0, 0.0
         return state
 
+    def wider(self, state: PooledRidgeState, dim: int) -> PooledRidgeState:
+        """As if all rows so far had been 0: their rewards are those of the arms alone."""
+        return self.start(dim, len(state.sums))._replace(sums=state.sums)
+
     def _features(self, seen: LearnerInput) -> Array:
         """φ (…, K, D), each row by itself."""
         return with_constant(self.features(seen.z[..., None, :])[..., 0, :])
@@ -176,3 +184,6 @@ class PooledForest:
             return state._replace(sums=np.pad(state.sums, (0, more)))
         state.sums[place] = 0.0
         return state
+
+    def wider(self, state: PooledForestState, dim: int) -> PooledForestState:
+        return self.start(dim, len(state.sums))._replace(sums=state.sums)

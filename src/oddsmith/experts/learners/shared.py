@@ -27,8 +27,8 @@ _VOTES = Optimistic()
 class SharedState(NamedTuple):
     """Moments of the rows learnt from, the table of names, each learner's state, and the form of contexts and features.
 
-    `form` (4): how many numbers a context and an arm's features have, and whether they are hashes of names. Before the
-    first reward, which says so, it is all 0 and learners have no state.
+    `form` (4): how many numbers a context and an arm's features have, and whether they are hashes of names. The first
+    reward of an arm with features says so, and the first one with a context; until then it is 0.
     """
 
     moments: Moments
@@ -79,7 +79,8 @@ class SharedExperts(Experts):
         if shape:
             raise InvalidInput(f"SharedExperts must have a state without batch axes, shape (); got {shape}")
         table = empty_table(self.most_arms)
-        return SharedState(Moments.none(0), table, tuple(self._started(0, table)), np.zeros(4))
+        learners = tuple(learner.start(0, len(table.counts)) for learner in self.learners)
+        return SharedState(Moments.none(0), table, learners, np.zeros(4))
 
     def predict(self, state: SharedState, context: Context) -> Array:
         return self.advise(state, context)[0]
@@ -88,8 +89,9 @@ class SharedExperts(Experts):
         """Clipped means, and votes; before the first reward every learner predicts 1/2."""
         if not isinstance(context, AnyOffer):
             raise arms_needed(self)
-        rows = [self._rows(self._form(state, offer), offer, offer.arms) for offer in context.offers]
-        if not state.moments.seen:
+        seen = state.moments.seen
+        rows = [self._rows(state.form if seen else self._form(one), one, one.arms) for one in context.offers]
+        if not seen:
             shape = (*context.lead, len(self.names), len(context.arms))
             mean, sd = np.full(shape, 0.5), np.zeros(1)
         else:
@@ -103,14 +105,14 @@ class SharedExperts(Experts):
         offer, value = decision.question, number("reward", reward, low=0, high=1)
         if not isinstance(offer, Offer) or not isinstance(decision.number, int | np.integer):
             raise InvalidInput("decision must be one decision about arms that came with the call")
-        name = offer.arms[decision.number]
-        form = self._form(state, offer)
-        x = self._rows(form, offer, [name])
-        if not state.moments.seen:
-            dim = x.shape[-1]
-            state = SharedState(Moments.none(dim), state.table, tuple(self._started(dim, state.table)), form)
+        drawn = offer.only(int(decision.number))
+        form = np.where(np.tile(state.form[:2] == 0, 2), self._form(drawn), state.form)
+        x = self._rows(form, drawn, drawn.arms)
+        if not state.moments.seen or (form != state.form).any():
+            state = self._wider(state, form, x.shape[-1])
         moments = with_moments(state.moments, x[0])
-        table, place, fresh = claim(state.table, name, int(moments.seen), self.most_arms)
+        turn = int(state.table.last.max()) + 1
+        table, place, fresh = claim(state.table, drawn.arms[0], turn, self.most_arms)
         learners = state.learners
         if fresh:
             room = len(table.counts)
@@ -122,8 +124,10 @@ class SharedExperts(Experts):
         table.counts[place] += 1
         return state
 
-    def _started(self, dim: int, table: NameTable) -> list[Any]:
-        return [learner.start(dim, len(table.counts)) for learner in self.learners]
+    def _wider(self, state: SharedState, form: Array, dim: int) -> SharedState:
+        """The state for rows of more numbers: what is remembered of arms stays, learners of the numbers begin anew."""
+        pairs = zip(self.learners, state.learners, strict=True)
+        return SharedState(Moments.none(dim), state.table, tuple(one.wider(own, dim) for one, own in pairs), form)
 
     def _believed(self, state: SharedState, x: Array, places: Any) -> Belief:
         """All experts' means and standard deviations (…, N, K)."""
@@ -135,21 +139,19 @@ class SharedExperts(Experts):
             beliefs.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
         return Belief(*(np.stack(parts, axis=-2) for parts in zip(*beliefs, strict=True)))
 
-    def _form(self, state: SharedState, offer: Offer) -> Array:
-        """The form of contexts and features: that of the first reward, before it that of this offer."""
-        if state.moments.seen:
-            return state.form
+    def _form(self, offer: Offer) -> Array:
+        """The form of this offer's context and features, 0 numbers where there are none."""
         known = next((row for row in (offer.features or {}).values() if row is not None), None)
         widths = [len(_part(offer.context, self.schema)), len(_part(known, self.arm_schema))]
         hashed = [self.schema is None and has_names(offer.context), self.arm_schema is None and has_names(known)]
         return np.array([*widths, *hashed], dtype=np.float64)
 
     def _rows(self, form: Array, offer: Offer, arms: Sequence[str]) -> Array:
-        """The numbers (arms, d) of these arms, in this form."""
+        """The numbers (arms, d) of these arms, in this form; what has no numbers in it yet is left out."""
         (width, own_width), hashed = form[:2].astype(int).tolist(), form[2:] > 0
-        shared = _part(offer.context, self.schema, width, bool(hashed[0]))
+        shared = _part(offer.context if width else None, self.schema, width, bool(hashed[0]))
         own = np.tile(_part(None, self.arm_schema, own_width, bool(hashed[1])), (len(arms), 1))
-        features = offer.features or {}
+        features = (offer.features if own_width else None) or {}
         known = [place for place, arm in enumerate(arms) if features.get(arm) is not None]
         if known:
             rows = as_numbers([features[arms[place]] for place in known], self.arm_schema).reshape(len(known), -1)
