@@ -14,6 +14,7 @@ import oddsmith as od
 from logs.samples import assert_same
 from logs.test_offers_in_memory import played
 from logs.test_readers import LOGGED
+from logs.test_tags import JUNK, refused_or_read
 
 TABLE: dict[str, list[Any]] = {
     "visit": ["007", "d2", "007", "d2", "d2"],  # rows of one decision need not be neighbours
@@ -124,7 +125,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
     ),
     "odds of 0.75": (changed("p", 0, 0.0), {}, "column propensity, row 0: must sum to 1; got 0.75"),
     "an arm twice": (changed("item", 3, "b"), {}, "column arm, row 1: names of arms must be distinct; got 'b' twice"),
-    "no arm": (changed("item", 3, None), {}, "column arm, row 1: names of arms must be text"),
+    "no arm": (changed("item", 3, None), {}, "column arm, row 3: must be a name, text or a whole number; got None"),
     "a reward of 3": (changed("click", 2, 3.0), {}, r"column reward, row 2: must be in \[0, 1\], or NaN; got 3"),
     "no such column": ({}, {"reward": "bought"}, r"must have the column 'bought' \(columns=.* it has visit, item"),
     "no such name": ({}, {"action": "item"}, "columns must map from decision_id, arm, drawn, reward"),
@@ -142,6 +143,9 @@ def test_broken_long_tables_are_named(tmp_path: Path, name: str) -> None:
 def test_sources_that_are_no_long_tables(tmp_path: Path) -> None:
     (tmp_path / "x.dsjson").write_text("{}")
     (tmp_path / "x.csv").write_text("decision_id,arm\n")
+    (tmp_path / "twice.csv").write_text("decision_id,arm,drawn,reward,age,age\n1,a,1,1,3,4\n")
+    with pytest.raises(od.BadFile, match="must have one column 'age'; it has several"):
+        od.read_long(tmp_path / "twice.csv")
     pq = tmp_path / "x.parquet"
     pq.write_text("nothing")
     with pytest.raises(
@@ -154,6 +158,15 @@ def test_sources_that_are_no_long_tables(tmp_path: Path) -> None:
         od.read_long(pq)
     with pytest.raises(od.InvalidInput, match="source must be a path"):
         od.read_long(3)
+
+
+@pytest.mark.parametrize("column", [*TABLE, "nothing"])
+def test_junk_is_read_or_refused_in_a_sentence(tmp_path: Path, column: str) -> None:
+    for junk in JUNK:
+        different = changed(column, 2, junk) if column in TABLE else {column: [junk] * 5}
+        refused_or_read(
+            lambda source: od.read_long(source, columns=NAMES), source_of("jsonl", tmp_path, TABLE | different)
+        )
 
 
 @pytest.mark.parametrize(("name", "n_arms"), [("men", 34), ("women", 46)])

@@ -92,6 +92,17 @@ def test_decisions_as_json_lines_are_a_log(tmp_path: Path) -> None:
         expect_same(next(od.log_batches(path, rows=1)), od.Log.of(decisions[:1], rewards[:1]))
 
 
+def test_names_in_some_rows_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"arm": 0, "index": 0, "reward": 1}] * 3
+    path.write_text("\n".join(json.dumps(row) for row in [*rows, rows[0] | {"arms": ["a", "b"]}]))
+    with pytest.raises(od.BrokenLog, match="column arms, row 3: must be in every row beside index"):
+        od.read_log(path)
+    fixed: Any = {"arm": [0], "reward": [1]}
+    with pytest.raises(od.InvalidInput, match="logs must have the same arms and experts"):
+        od.write_log([od.Log(**LOG), od.Log(**fixed)], path)
+
+
 def test_lists_of_other_origin() -> None:
     """Arms by name, features in the order of the names: structs, JSON text or numbers, in tables of any library."""
     table: dict[str, Any] = {
@@ -181,86 +192,6 @@ def test_columns_by_name_do_not_go_with_offers() -> None:
         od.read_log(table)
     with pytest.raises(od.InvalidInput, match="column features, row 0: must be by name where neither"):
         od.read_log(pa.table({"arm": [0], "reward": [1.0], "features": [[{"age": 1}]]}))
-
-
-def event(*actions: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """An event of dsjson as services around Vowpal Wabbit write it; the last action is drawn with odds 1/2."""
-    n = len(actions)
-    odds = [0.5, *[0.5 / (n - 1)] * (n - 1)] if n > 1 else [1.0]
-    label = {"_label_cost": -1, "_label_probability": odds[0], "_label_Action": n}
-    return label | {"a": [n, *range(1, n)], "p": odds, "c": {"u": {"hour": 9}, "_multi": list(actions)}} | more
-
-
-def actions(*names: Any) -> list[dict[str, Any]]:
-    return [{"_tag": name, "i": {"age": len(str(name))}} for name in names]
-
-
-def events(path: Path, *written: dict[str, Any]) -> Path:
-    path.write_text("\n".join(json.dumps(one) for one in written))
-    return path
-
-
-def test_dsjson_by_tag(tmp_path: Path) -> None:
-    """The names are the arms, wherever they stand in the list; what else actions have are features."""
-    path = events(tmp_path / "log.dsjson", event(*actions("x", "yy")), event(*actions("yy", 3, "x")))
-    for log in (od.read_log(path), od.Log.concatenated(list(od.log_batches(path, rows=1)))):
-        assert log.offered == [("x", "yy"), ("yy", "3", "x")]
-        assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == ["yy", "x"]
-        assert log.features[0] == {"x": {"i": {"age": 1}}, "yy": {"i": {"age": 2}}}
-        assert log.context == [{"u": {"hour": 9}}] * 2
-        np.testing.assert_array_equal(log.propensities, [[0.5, 0.5, 0], [0.25, 0.25, 0.5]])
-        assert (log.arms, log.known_features, log.kind) == (None, "all", "exact")
-
-
-def test_dsjson_without_tags_is_by_place(tmp_path: Path) -> None:
-    path = events(tmp_path / "log.dsjson", event({"i": {"age": 1}}, {}), event({}, {}, {}))
-    log = od.read_log(path)
-    assert (log.offered, log.features, log.n_arms, log.arm.tolist()) == (None, None, 3, [1, 2])
-    assert log.context[0]["_multi"] == [{"i": {"age": 1}}, {}]
-
-
-TAGS: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "some without": (
-        [*actions("x"), {}],
-        "column c, row 1: must have a _tag for each action, or for none; .* action 2",
-    ),
-    "a row without": ([{}, {}], "column c, row 1: must have a _tag for each action, like the first row"),
-    "twice": (actions("x", "x"), "column offered, row 1: names of arms must be distinct; got 'x' twice"),
-    "empty": (actions("x", ""), "column offered, row 1: names of arms must have 1 to 256 characters"),
-    "a number": (actions("x", 0.5), "column offered, row 1: names of arms must be text or whole numbers"),
-}
-
-
-@pytest.mark.parametrize("name", TAGS)
-@pytest.mark.parametrize("rows", [1, 100])
-def test_broken_tags_are_named(tmp_path: Path, name: str, rows: int) -> None:
-    wrong, sentence = TAGS[name]
-    path = events(tmp_path / "log.dsjson", event(*actions("x", "y")), event(*wrong))
-    with pytest.raises(od.BrokenLog, match=sentence):
-        list(od.log_batches(path, rows=rows))
-    first = events(tmp_path / "late.dsjson", event({}, {}), event(*actions("x", "y")))
-    with pytest.raises(od.BrokenLog, match="column c, row 1: must have no _tag in its actions, like the first row"):
-        list(od.log_batches(first, rows=rows))
-
-
-def test_vowpal_wabbits_view_of_an_offer(tmp_path: Path) -> None:
-    """Tags, names and plain features: what Vowpal Wabbit can read; eligible arms alone are its actions."""
-    eligible = [[True, True], [False, True, True]]
-    odds = [[0.5, 0.5], [0, 0.5, 0.5]]
-    log = od.Log(**LOG | {"eligible": eligible, "propensities": odds, "context": [{"hour": 9}, {"hour": np.inf}]})
-    path = written(log, tmp_path, "dsjson")
-    first, second = (json.loads(line) for line in path.read_text().splitlines())
-    assert first["c"] == {
-        "x": {"hour": 9},
-        "_multi": [
-            {"_tag": "a", "arm": {"a": 1}, "f": {"age": 2.0}},
-            {"_tag": "b", "arm": {"b": 1}, "f": {"age": 0.5, "topic": "tech"}},
-        ],
-    }
-    assert [action["_tag"] for action in second["c"]["_multi"]] == ["a", "d"]
-    assert (second["a"], second["p"], second["c"]["x"]) == ([2, 1], [0.5, 0.5], {})
-    again = od.read_log(path)
-    assert_same(again, od.Log(**log.columns(), decision_id=["0", "1"]))
 
 
 def test_one_arm_is_no_choice() -> None:

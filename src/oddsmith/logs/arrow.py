@@ -50,7 +50,7 @@ def pieces(batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str) -> 
             found = found_columns(batch.schema.names, layout, source)
             about = _about(batch.schema, source)
             arms = about.get("arms") or suffixes(found, "propensities", "eligible")
-            if arms and "offered" in found and not about:
+            if arms and "offered" in found:
                 raise BadFile(f"{source} must have lists in the order of offered; it has columns by name, {arms[0]!r}")
             experts = about.get("experts") or suffixes(found, "advice")
         try:
@@ -88,8 +88,9 @@ def batch_of(log: Log) -> "pa.RecordBatch":
 
 def _texts(rows: Sequence[Features]) -> list[str | None]:
     """Features as JSON text, by name; the same ones are written once."""
-    known = {id(row): None if row is None else json.dumps(encode(dict(row)), allow_nan=False) for row in rows}
-    return [known[id(row)] for row in rows]
+    distinct = {id(row): row for row in rows if row is not None}
+    known = {place: json.dumps(encode(dict(row)), allow_nan=False) for place, row in distinct.items()}
+    return [known.get(id(row)) for row in rows]
 
 
 def _trimmed(column: npt.NDArray[np.generic], offers: Sequence[tuple[str, ...]]) -> "pa.ListArray":

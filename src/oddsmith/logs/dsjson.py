@@ -22,8 +22,8 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Context
 from oddsmith.errors import BrokenLog
-from oddsmith.exact_json import decode, encode, encode_floats
-from oddsmith.logs.jsonl import objects
+from oddsmith.exact_json import encode, encode_floats
+from oddsmith.logs.jsonl import decoded, objects
 from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece
 from oddsmith.logs.table import Log
@@ -76,41 +76,61 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, object]:
     if event.get("pdrop"):
         raise BrokenLog("pdrop", i, f"must be 0, for a log has no weights for dropped events; got {event['pdrop']}")
     own = event.get("oddsmith", {})
-    order = event.get("a", [event.get("_label_Action")])
-    n = len(event["c"].get("_multi", order))
-    if not isinstance(order, list) or not order or not all(type(a) is int and 1 <= a <= n for a in order):
-        raise BrokenLog("a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}")
-    open_to = np.flatnonzero(own["eligible"]) if "eligible" in own else np.arange(n)
-    arms = len(own.get("eligible", open_to))
-    drawn = event.get("_label_Action", order[0])
+    order, drawn = _order(event, i)
+    open_to, arms = _open_to(event, own, order, i)
     cost = None if event.get("_skipLearn") else event.get("_label_cost")
     row: dict[str, object] = {"reward": None if cost is None else _reward(cost, i), "arm": int(open_to[drawn - 1])}
     row["eligible"] = np.isin(np.arange(arms), open_to)
     row |= _odds(event, order, drawn, i, open_to, arms)
     row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
-    row |= {"context": event["c"]} | _offer(event["c"], own, i)
-    if "context" in own:
-        row["context"] = decode(own["context"])
+    row |= {"context": event["c"]} | (_tags(event["c"], i) if "oddsmith" not in event else {})
+    if "offered" in own:
+        row |= {"offered": own["offered"], "context": None}
+    row |= {name: decoded(own[name], name, i) for name in ("context", "features") if name in own}
     return row | {name: own[name] for name in _OWN if name in own}
 
 
-def _offer(c: Mapping[str, Any], own: Mapping[str, Any], i: int) -> dict[str, object]:
-    """Names, features and the context, where the event is about arms that came with the call."""
-    if own:
-        few = {"offered": own["offered"], "context": None} if "offered" in own else {}
-        return few | ({"features": decode(own["features"])} if "features" in own else {})
+def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
+    """The actions' numbers as `a` has them, and that of the drawn one."""
+    label = event.get("_label_Action")
+    order = event.get("a", [label])
+    actions = event["c"].get("_multi", order)
+    if not isinstance(actions, list) or ("_multi" in event["c"] and not all(isinstance(one, dict) for one in actions)):
+        raise BrokenLog("c", i, f"must have a list of actions in _multi; got {actions!r:.60}")
+    n = len(actions)
+    if not isinstance(order, list) or not order or not all(type(a) is int and 1 <= a <= n for a in order):
+        raise BrokenLog("a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}")
+    drawn = order[0] if label is None else label
+    if type(drawn) is not int or not 1 <= drawn <= n:
+        raise BrokenLog("_label_Action", i, f"must be the number of an action from 1 to {n}; got {label!r:.60}")
+    return order, drawn
+
+
+def _open_to(event: Mapping[str, Any], own: object, order: Sequence[int], i: int) -> tuple[Ints, int]:
+    """The places of the actions among all arms, and how many arms there are."""
+    n = len(event["c"].get("_multi", order))
+    if not isinstance(own, dict):
+        raise BrokenLog("oddsmith", i, f"must be an object; got {own!r:.60}")
+    if "eligible" not in own:
+        return np.arange(n), n
+    mask = own["eligible"]
+    if not isinstance(mask, list) or not all(type(one) is bool for one in mask) or sum(mask) != n:
+        raise BrokenLog("eligible", i, f"must be true for the {n} actions; got {mask!r:.60}")
+    return np.flatnonzero(mask), len(mask)
+
+
+def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
+    """Names, features and the context, where the actions have tags."""
     actions = c.get("_multi", [])
-    tags = [action.get("_tag") if isinstance(action, dict) else None for action in actions]
+    tags = [action.get("_tag") for action in actions]
     if all(tag is None for tag in tags):
         return {}
     if None in tags:
-        raise BrokenLog(
-            "c", i, f"must have a _tag for each action, or for none; got none for action {tags.index(None) + 1}"
-        )
-    rest = [{key: value for key, value in action.items() if key != "_tag"} for action in actions]
-    features = {str(tag): own_ or None for tag, own_ in zip(tags, rest, strict=True)}
+        lacking = tags.index(None) + 1
+        raise BrokenLog("c", i, f"must have a _tag for each action, or for none; got none for action {lacking}")
+    rest = [{key: value for key, value in action.items() if key != "_tag"} or None for action in actions]
     shared = {key: value for key, value in c.items() if key != "_multi"}
-    return {"offered": tags, "features": features, "context": shared or None}
+    return {"offered": tags, "features": dict(zip(map(str, tags), rest, strict=True)), "context": shared or None}
 
 
 def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
@@ -122,7 +142,7 @@ def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
 
 
 def _reward(cost: object, i: int) -> float:
-    if isinstance(cost, bool) or not isinstance(cost, int | float):
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or abs(cost) > 1e300:
         raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
     return 0.0 - cost
 
@@ -134,8 +154,11 @@ def _odds(
     own, p = event.get("_label_probability"), event.get("p")
     if p is None:
         return {"propensity": own}
-    if len(p) != len(order):
-        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p)}")
+    if not isinstance(p, list) or len(p) != len(order):
+        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p) if isinstance(p, list) else p!r:.60}")
+    for one, key in [*((one, "p") for one in p), *([] if own is None else [(own, "_label_probability")])]:
+        if not isinstance(one, float | int) or abs(one) > 2:
+            raise BrokenLog(key, i, f"must be numbers from 0 to 1; got {one!r:.60}")
     odds = np.zeros(arms)
     odds[open_to[np.array(order) - 1]] = p
     if not abs(odds.sum() - 1) <= _ROUNDED:

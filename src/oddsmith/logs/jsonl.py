@@ -14,7 +14,7 @@ from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log
 
-__all__ = ["objects", "read", "write"]
+__all__ = ["decoded", "objects", "read", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -39,7 +39,9 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     _, head = next(objects(path, 2), (0, []))
     decided = bool(head) and all("arms" in row and "index" in row for row in head)
     for first, rows in objects(path, layout.rows):
-        if decided:
+        if not decided:
+            _check_names(path, first, rows)
+        else:
             rows = [{"offered" if key == "arms" else key: value for key, value in row.items()} for row in rows]
         arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
         keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -49,7 +51,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             columns["arm"] = [row.get("index") for row in rows]
         for name in ("context", "features"):
             if name in columns:
-                columns[name] = [decode(value) for value in columns[name]]
+                columns[name] = [decoded(value, name, row, path) for row, value in enumerate(columns[name], first)]
         for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, no expert slept
             if name in columns:
                 columns[name] = _filled(columns[name], nothing, columns.get("offered") if name in BY_ARM else None)
@@ -94,10 +96,28 @@ def _field(row: dict[str, object], theirs: str | list[str]) -> object:
     return row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
 
 
+def decoded(value: Any, name: str, row: int, source: Path | str = "") -> Any:
+    """The value that `encode` wrote; refused with column and row where it did not."""
+    try:
+        return decode(value)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        raise BrokenLog(name, row, f"must be JSON as write_log writes it; got {value!r:.60}", str(source)) from error
+
+
+def _check_names(path: Path, first: int, rows: list[dict[str, Any]]) -> None:
+    """Refuses names of arms in a later row: they would be those of that row alone."""
+    for row, one in enumerate(rows, first):
+        if row and "arms" in one:
+            rule = "must be in every row beside index, as decisions have it, or in the first row alone"
+            raise BrokenLog("arms", row, rule, str(path))
+
+
 def _filled(lists: list[object], nothing: object, offers: Sequence[Any] | None) -> list[object]:
     """Lists, with `nothing` in place of those that are absent, as often as arms were offered; none if all are."""
     width = next((len(one) for one in lists if isinstance(one, list)), None)
     if width is None:
         return []
-    widths = [width] * len(lists) if offers is None else [len(names or ()) for names in offers]
+    widths = (
+        [width] * len(lists) if offers is None else [len(names) if isinstance(names, list) else 0 for names in offers]
+    )
     return [[nothing] * n if one is None else one for one, n in zip(lists, widths, strict=True)]

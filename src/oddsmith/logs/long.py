@@ -83,6 +83,8 @@ def _read(source: object, names: Names, form: str | None) -> tuple[str, dict[str
         batches = parquet.batches(path, _ROWS) if form == "parquet" else csv.batches(path, _ROWS, texts)
     columns: dict[str, list[Any]] = {}
     for batch in batches:
+        if twice := [one for one in batch.schema.names if batch.schema.names.count(one) > 1]:
+            raise BadFile(f"{name} must have one column {twice[0]!r}; it has several")
         for one, values in zip(batch.schema.names, batch.columns, strict=True):
             columns.setdefault(one, []).extend(values.to_pylist())
     return name, columns
@@ -121,6 +123,9 @@ def _decisions(table: _Table) -> list[list[int]]:
 
 def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]:
     """The columns of the log."""
+    for row, arm in enumerate(table.columns[table.found["arm"]]):
+        if isinstance(arm, bool) or not isinstance(arm, str | int):
+            raise BrokenLog("arm", row, f"must be a name, text or a whole number; got {arm!r:.60}")
     drawn = [_drawn(table, rows) for rows in decisions]
     arms, rewards = table.columns[table.found["arm"]], table.columns[table.found["reward"]]
     fields: dict[str, Any] = {

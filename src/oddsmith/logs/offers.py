@@ -45,13 +45,15 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
     for row, names in enumerate(rows):
         if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
             raise BrokenLog("offered", row, f"must be a list of names; got {names!r:.60}")
-        try:
-            key = tuple(names)
-            if key not in known:
-                known[key] = offered(None, list(key)).arms
-        except (InvalidInput, TypeError) as error:  # what is no name may have no hash
-            raise BrokenLog("offered", row, str(error)) from error
-        column.append(known[key])
+        key = tuple(names)
+        found = known.get(key) if all(type(name) is str for name in key) else None  # 1, 1.0 and True are equal keys
+        if found is None:
+            try:
+                found = offered(None, list(key)).arms
+            except InvalidInput as error:
+                raise BrokenLog("offered", row, str(error)) from error
+            known[found] = found
+        column.append(found)
     return column
 
 
@@ -78,7 +80,7 @@ def brought(columns: Mapping[str, Any]) -> dict[str, Any]:
     whole = dict(columns)
     if "offered" in whole:
         names = whole["offered"] = _names_column(whole["offered"])
-        if (rows := np.size(whole["arm"])) != len(names):
+        if (rows := len(whole["arm"])) != len(names):
             raise InvalidInput(f"column offered: must have {rows} rows like arm; got {len(names)}")
         whole |= {name: _padded(name, whole[name], names) for name in BY_ARM if name in whole}
     if "features" in whole:

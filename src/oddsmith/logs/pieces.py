@@ -120,7 +120,7 @@ def by_name(
 def _from_text(text: str, row: int) -> Any:
     try:
         return decode(json.loads(text))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise BrokenLog("features", row, f"must be JSON, by name or in the order of offered; {error!s:.100}") from error
 
 

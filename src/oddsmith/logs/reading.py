@@ -164,8 +164,8 @@ def _alike(logs: Iterable[Log]) -> Iterator[Log]:
     for log in logs:
         if len(log):
             first = first or log
-            named = log.offered is not None and first.offered is not None
-            if (log.arms != first.arms and not named) or log.experts != first.experts:
+            arms = log.arms == first.arms if log.offered is None else True
+            if not arms or (log.offered is None) != (first.offered is None) or log.experts != first.experts:
                 raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
             yield log
     if first is None:

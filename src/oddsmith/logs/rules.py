@@ -132,7 +132,7 @@ def _require(column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generi
     """Refuses the first row that breaks the rule."""
     if not holds.all():
         row = int(np.argmin(holds))
-        raise BrokenLog(column, row, f"{rule}; got {values[row]}")
+        raise BrokenLog(column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}")
 
 
 def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
@@ -145,6 +145,8 @@ def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "fiub" or numbers.ndim != ndim - 1:
                 numbers = np.array(_number(value) if ndim == 1 else [_number(v) for v in _entries(value)])
+                if numbers.dtype.kind not in "fiub":
+                    raise ValueError("a whole number that is too large")
         except (TypeError, ValueError) as error:
             raise BrokenLog(name, row, f"{word}; got {value!r:.60}") from error
         rows.append(numbers)
