@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oddsmith.lab.claims import circumstances, conditions, exploration, gallery_worlds, lemma, priors, special
+from oddsmith.lab.claims import circumstances, conditions, exploration, gallery_worlds, lemma, news, priors, special
 from oddsmith.lab.claims.adversary import adversary
 from oddsmith.lab.claims.base import Outcome, Sizes
 from oddsmith.lab.claims.continuous import continuous
@@ -36,4 +36,6 @@ EXPERIMENTS: dict[str, Callable[[Sizes], Outcome]] = {
     "gallery-real": gallery_worlds.real,
     "gallery-cheap": gallery_worlds.cheap,
     "continuous": continuous,
+    "news-memory": news.memory,
+    "news-lives": news.lives,
 }

@@ -1,0 +1,138 @@
+"""Articles that come and go: what a memory of each by its name is worth, and what short lives cost."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from oddsmith.arrays import Array
+from oddsmith.experts.learners import SharedExperts
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, in_order, measure, shown
+from oddsmith.lab.leaders import interval_of
+from oddsmith.lab.run import Run, mean_and_error
+from oddsmith.policies.auto import auto
+from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.reports.answer import interval
+from oddsmith.reports.page import Figure
+from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.worlds.news import ARTICLE_COLUMNS, NewsWorld
+
+__all__ = ["lives", "memory"]
+
+_WHERE = "decisions/040"
+_FORGETFUL = 1e300  # a pull so strong that memories are 0 in floats; a merely large one still breaks ties
+_SHORT, _LONG = 50, 800  # lives of articles
+_TEST = "> 0, by Student's 95 % interval of paired runs"
+
+
+def _learners(sizes: Sizes) -> GeneralizedThompsonSampling:
+    """`auto()`, for a quick look without its forest."""
+    return auto(size="small" if sizes.quick else "normal")
+
+
+def _runs(sizes: Sizes) -> int:
+    return 4 if sizes.quick else 12
+
+
+def _forgetful(policy: GeneralizedThompsonSampling) -> GeneralizedThompsonSampling:
+    """The same policy with features alone: its learners remember no arm."""
+    bank: Any = policy.experts
+    assert isinstance(bank, SharedExperts)
+    learners: Any = bank.learners
+    return replace(policy, experts=replace(bank, learners=tuple(replace(one, pull=_FORGETFUL) for one in learners)))
+
+
+def _world(hide: tuple[str, ...], life: float) -> NewsWorld:
+    return NewsWorld(life=life, low=3, high=7, hide=hide)
+
+
+def captured(run: Run) -> Array:
+    """(got - uniform) / (best - uniform) of each run (runs,): 1 is the best arm at every step, 0 is chance."""
+    even = np.zeros(run.regret.shape[1])
+    for t, context in enumerate(run.contexts):
+        means = run.world.means(t + 1, context)
+        even += np.nanmax(means, axis=1) - np.nanmean(means, axis=1)
+    share: Array = 1 - run.total / even
+    return share
+
+
+def _apart(what: str, differences: Array) -> Claim:
+    """The claim that runs differ by more than chance."""
+    span = interval_of(differences)
+    return Claim(what, _WHERE, _TEST, f"{span.value:.3f} {interval(span)}", span.low > 0)
+
+
+def memory(sizes: Sizes) -> Outcome:
+    """Where the decisive feature is hidden, a memory by name earns much; where all is known it costs little."""
+    steps, runs, both = sizes.steps(2000, 800), _runs(sizes), _learners(sizes)
+    policies = {"features and memory": both, "features alone": _forgetful(both)}
+    views: dict[str, tuple[str, ...]] = {"the decisive one hidden": ("quality",)}
+    views |= {} if sizes.quick else {"all features": ()}
+    played = [(name, policy, view, hide) for name, policy in policies.items() for view, hide in views.items()]
+    played += [] if sizes.quick else [("names alone", both, "", ARTICLE_COLUMNS)]
+    shares = {
+        (name, view): captured(measure(policy, _world(hide, _SHORT), steps=steps, runs=runs))
+        for name, policy, view, hide in played
+    }
+    part = [shares[name, "the decisive one hidden"] for name in policies]
+    claims = [_apart("share that memory adds, the decisive feature hidden", part[0] - part[1])]
+    if not sizes.quick:
+        full, names = [shares[name, "all features"] for name in policies], shares["names alone", ""]
+        cost, error = mean_and_error(full[1] - full[0])
+        what = "share that memory costs, all features shown"
+        claims.append(Claim(what, _WHERE, "≤ 0.03", shown(cost, error), cost <= 0.03))
+        claims.append(_apart("share that features add to names, all of them shown", full[0] - names))
+    text = (
+        f"Articles live for {_SHORT} steps on average, 3 to 7 are on offer, {steps:,} steps, {runs} runs. Captured "
+        "share: what is earned above chance, over what the best article earns above it. An article's own popularity, "
+        "which no feature shows, and a feature that is hidden can be learnt by its name alone."
+    )
+    return Outcome("A memory of each arm by its name", text, tuple(claims), (_bars(shares),))
+
+
+def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
+    figure, (panel,) = panels(1, width=8)
+    names = list(dict.fromkeys(name for name, _ in shares))
+    ordered = sorted(shares, key=lambda one: one[1], reverse=True)
+    for place, (name, view) in enumerate(ordered):
+        mean, error = mean_and_error(shares[name, view])
+        i = names.index(name)
+        panel.bar(place, mean, yerr=2 * error, color=COLOURS[i], hatch=("", "//", "..")[i], capsize=4, width=0.7)
+        panel.annotate(f"{mean:.2f}", (place, mean + 2 * error + 0.02), ha="center")
+    panel.set(xticks=range(len(ordered)), ylim=(0, 1.1), ylabel="captured share")
+    panel.set_xticklabels([f"{name}\n{view}".strip() for name, view in ordered], fontsize=9)
+    return Figure(
+        svg(figure), "Captured share (two standard errors): 1 is the best article at every step, 0 is chance."
+    )
+
+
+def lives(sizes: Sizes) -> Outcome:
+    """Regret per step falls as arms live longer: each has to be learnt once."""
+    steps, runs, both = sizes.steps(2000, 400), _runs(sizes), _learners(sizes)
+    spans = (_SHORT, _LONG) if sizes.quick else (_SHORT, 200, _LONG)
+    views = {"decisive feature hidden": ("quality",)} | ({} if sizes.quick else {"names alone": ARTICLE_COLUMNS})
+    lost = {
+        name: [measure(both, _world(hide, life), steps=steps, runs=runs).total / steps for life in spans]
+        for name, hide in views.items()
+    }
+    claims = []
+    for name, values in lost.items():
+        falling, means = [f"life {life}" for life in spans[::-1]], [float(one.mean()) for one in values[::-1]]
+        claims.append(in_order(f"regret per step falls with life, {name}", _WHERE, falling, means))
+        what = f"regret per step, life {_SHORT} less life {_LONG}, {name}"
+        claims.append(_apart(what, values[0] - values[-1]))
+    figure, (panel,) = panels(1, width=7)
+    for i, (name, values) in enumerate(lost.items()):
+        points = np.array([mean_and_error(one) for one in values])
+        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "ls": ("-", "--")[i]}
+        panel.errorbar(spans, points[:, 0], 2 * points[:, 1], label=name, capsize=4, **style)
+    panel.set(xscale="log", xlabel="life of an article (steps)", ylabel="regret per step", ylim=(0, None))
+    panel.set_xticks(spans, [f"{life}" for life in spans], minor=False)
+    panel.minorticks_off()
+    panel.legend(frameon=False)
+    text = (
+        f"As many articles are on offer whatever their life (3 to 7), {steps:,} steps, {runs} runs, learners "
+        "with a memory: only the rate at which articles are replaced differs."
+    )
+    caption = "Regret per step (two standard errors) against the mean life of arms: what is learnt of one dies with it."
+    return Outcome("Arms that live for L steps", text, tuple(claims), (Figure(svg(figure), caption),))
