@@ -78,9 +78,11 @@ def together(tallies: list[Tally]) -> Tally:
 def log_of(played: Played, i: int) -> Log:
     """One of the logs."""
     odds, arms = played.world.logger[played.contexts[i]], played.arms[i]
+    offered = played.world.offers(played.contexts[i])
     if played.world.drawn:
-        return Log(arm=arms, reward=played.rewards[i], propensity=odds[np.arange(len(arms)), arms])
-    return Log(arm=arms, reward=played.rewards[i], propensities=odds)
+        own = odds[np.arange(len(arms)), arms]
+        return Log(arm=arms, reward=played.rewards[i], propensity=own, offered=offered)
+    return Log(arm=arms, reward=played.rewards[i], propensities=odds, offered=offered)
 
 
 def terms_of(world: World, one: Log, contexts: Any) -> dict[str, Terms]:

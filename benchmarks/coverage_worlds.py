@@ -12,7 +12,8 @@ class World(NamedTuple):
     """Tables by context (C, K): odds of logger, target and another target; mean rewards at the start and at the end.
 
     `drift` (T,) goes from 0 (start) to 1 (end). With `drawn`, only the drawn arm's odds are logged. Rewards are 0 or 1,
-    or with `spread` beta-distributed around their mean.
+    or with `spread` beta-distributed around their mean. With `sizes` (C,), arms come with the call, so many in each
+    context, and the tables have nothing beyond.
     """
 
     family: str
@@ -26,6 +27,7 @@ class World(NamedTuple):
     drift: Any
     drawn: bool = False
     spread: bool = False
+    sizes: Any = None
 
     @property
     def number(self) -> int:
@@ -43,6 +45,13 @@ class World(NamedTuple):
         """The mean value (T,) of each row under the odds; `weights` multiply the rewards of arms."""
         first, last = ((odds * weights * means).sum(axis=1).mean() for means in (self.start, self.end))
         return first + (last - first) * self.drift
+
+    def offers(self, contexts: Any) -> list[tuple[str, ...]] | None:
+        """The names that each row offered: neighbours have some in common; None where arms are fixed."""
+        if self.sizes is None:
+            return None
+        names = [tuple(f"arm {2 * c + a}" for a in range(n)) for c, n in enumerate(self.sizes.tolist())]
+        return [names[c] for c in contexts.tolist()]
 
     def draw(self, logs: int, seed: int) -> tuple[Any, Any, Any]:
         """Contexts, arms and rewards, each (logs, T)."""
@@ -196,6 +205,18 @@ def close(i: int, rng: Any) -> World:
     return world("close to the logger", str(i), logger, target, means, rows)
 
 
+def changing_arms(i: int, rng: Any) -> World:
+    """Arms that come with the call, 3 to 12 of them; of the second world only the drawn arm's odds are logged."""
+    contexts, rows = 12, int(rng.integers(600, 1500))
+    sizes = rng.integers(3, 13, contexts)
+    there = np.arange(sizes.max()) < sizes[:, None]
+    means = np.where(there, rng.uniform(0.05, 0.9, there.shape), 0.0)
+    logger, target = (np.where(there, softmax(rng.normal(size=there.shape)), 0.0) for _ in range(2))
+    logger, target = (odds / odds.sum(axis=1, keepdims=True) for odds in (logger, target))
+    logger = 0.7 * logger + 0.3 * there / sizes[:, None]
+    return world("changing arms", str(i), logger, target, means, rows, drawn=i % 2 == 1, sizes=sizes)
+
+
 FAMILIES: dict[Callable[[int, Any], World], int] = {
     ordinary: 24,
     rare_arm: 28,
@@ -210,6 +231,7 @@ FAMILIES: dict[Callable[[int, Any], World], int] = {
     corner: 18,
     fractions: 12,
     close: 12,
+    changing_arms: 2,
 }
 WORLDS = [
     make(i, np.random.default_rng([2026, j, i])) for j, make in enumerate(FAMILIES) for i in range(FAMILIES[make])

@@ -55,7 +55,7 @@ def test_answers_cover_in_every_family_of_worlds() -> None:
 
     Nominal 0.95: 23 pairs of estimator and interval, each 3.8 standard errors below with probability 0.0001.
     """
-    assert len(FAMILIES) == 13
+    assert len(FAMILIES) == 14
     results = [measure(world, 40, seed=5, slow=0) for world in SMALL]
     for name in ("ips", "snips", "dr", "ips - logged", "dr - dr"):
         for kind in ("beta", "normal", "bernstein", "anytime", "anytime_constant"):

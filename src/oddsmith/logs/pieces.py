@@ -47,7 +47,8 @@ def log_of(piece: Piece, arms: Sequence[str] | None, experts: Sequence[str] | No
         columns = piece.columns | {"arm": _numbered(piece.columns["arm"], piece.columns.get("offered"), known)}
         if columns.get("features") is not None:
             columns["features"] = by_name(columns["features"], columns.get("offered"), known)
-        return Log(**columns, arms=known, experts=advisers if "advice" in columns else None)
+        names = known if columns.get("offered") is None else None  # each row has names of its own
+        return Log(**columns, arms=names, experts=advisers if "advice" in columns else None)
     except BrokenLog as error:
         raise error.moved(piece.first, source) from error
     except InvalidInput as error:
