@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import oddsmith as od
@@ -162,3 +163,18 @@ def test_junk_in_dsjson_is_read_or_refused_in_a_sentence(tmp_path: Path, column:
         else:
             wrong[column] = junk
         refused_or_read(od.read_log, events(tmp_path / "log.dsjson", good, wrong))
+
+
+COLUMNS: list[list[Any]] = [
+    *([None, None], ["a", "b"], [1, 2], [1.5, 2.5], [True, False], [b"x", b"y"], ["{", "}"], ["[1]", "null"]),
+    *([[], []], [[1], [2]], [["a"], ["b"]], [["a", "b"], None], [["a", None], ["b", "c"]], [[[1.0]], [[2.0]]]),
+    *([{"a": 1}, {"b": 2}], [{"a": {"x": 1}}, {"d": {"x": 1}}], [[{"x": 1}], [{"x": 2}]], [[np.nan, 1.0], [0.5, 0.5]]),
+]
+
+
+@pytest.mark.parametrize("column", [*GOOD, "features", "eligible", "context", "time", "decision_id"])
+def test_junk_in_tables_is_read_or_refused_in_a_sentence(column: str) -> None:
+    good = {name: [value, value] for name, value in GOOD.items()} | {"features": [[{"x": 1.0}, {"x": 2.0}]] * 2}
+    for junk in COLUMNS:
+        refused_or_read(od.read_log, pa.table(good | {column: junk}))
+        refused_or_read(lambda fields: od.Log(**fields), good | {"arm": [0, 1], "features": None, column: junk})

@@ -131,6 +131,8 @@ def _beside(features: Collection[Any], names: Sequence[str] | None, row: int) ->
         raise BrokenLog(
             "features", row, "must be by name where neither offered nor arms=[…] names the arms; got a list"
         )
+    if not isinstance(names, list | tuple | np.ndarray):
+        raise BrokenLog("offered", row, f"must be a list of names; got {names!r:.60}")
     if len(features) != len(names):
         raise BrokenLog("features", row, f"must be of {len(names)} arms, in their order; got {len(features)} entries")
     read = [_from_text(one, row) if isinstance(one, str) else one for one in features]

@@ -181,7 +181,10 @@ def _texts(name: str, value: Collection[object]) -> npt.NDArray[np.object_]:
 
 def times(value: Collection[object]) -> npt.NDArray[np.generic]:
     """Times in UTC as datetime64[us], or numbers as they are."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(value, dtype=object)
     if array.dtype.kind == "M":
         moments = array.astype("datetime64[us]")
         _require("time", ~np.isnat(moments), moments, "must be a time")
