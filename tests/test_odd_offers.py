@@ -195,3 +195,23 @@ def test_arms_are_added_while_others_decide() -> None:
             thread.join()
         sys.setswitchinterval(before)
     assert not failures, failures[0]
+
+
+def test_an_explanation_of_a_thousand_arms_fits_on_a_screen() -> None:
+    agent = od.Agent(od.auto(), seed=1)
+    names = [f"article {i}" for i in range(1000)]
+    agent.learn(agent.decide(None, arms=names), 1)
+    lines = str(agent.explain(None, arms=names)).splitlines()
+    assert max(map(len, lines)) < 250
+    assert "… 988 more" in lines[0]
+    assert sum(map(float, lines[-1].split()[1:])) == pytest.approx(1, abs=1e-3)
+    linear = od.Agent(od.LinearThompsonSampling(1, directions=64), seed=1)
+    lines = str(linear.explain(None, arms={name: [i / 1000] for i, name in enumerate(names)})).splitlines()
+    assert len(lines) == 42
+    assert lines[-1].startswith("… 960 more")
+
+
+def test_weights_that_all_arms_share_are_those_of_all_arms() -> None:
+    agent = od.Agent(od.LinearThompsonSampling(2, directions=64), seed=1)
+    agent.learn(agent.decide([1.0], arms={"a": [0.5], "b": [1.0]}), 1)
+    assert list(agent.posterior()) == ["all arms"]

@@ -72,7 +72,9 @@ def test_bounds_at_their_ends() -> None:
 @pytest.mark.parametrize("what", ["floors", "caps"])
 @pytest.mark.parametrize("value", [-0.1, 1.5, [0.5, -0.1, 0.2], [0.5, 1.5, 0.2], [[0.1, 0.2, 0.3]]])
 def test_bounds_are_one_number_or_one_per_arm(what: str, value: Any) -> None:
-    with pytest.raises(od.InvalidInput, match=rf"^{what} must be one number in \[0, 1\], or one per arm; got "):
+    with pytest.raises(
+        od.InvalidInput, match=rf"^{what} must be one number in \[0, 1\], one per arm, or a dict by name; got "
+    ):
         od.Bounded(INNER, **{what: value})
 
 

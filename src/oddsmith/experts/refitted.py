@@ -213,7 +213,7 @@ class RefittedExperts(Experts):
         x = self._encoded(state, question)
         flat = x.reshape(-1, x.shape[-1])
         rows = self._with_arms(np.repeat(flat, n_arms, axis=0), np.tile(np.arange(n_arms), len(flat)))
-        return rows.reshape(*x.shape[:-1], n_arms, -1)
+        return rows.reshape(*x.shape[:-1], n_arms, rows.shape[-1])
 
     def _offered(self, state: RefittedState, offer: AnyOffer) -> Array:
         """The numbers (…, K, d) of context and arms; NaN for those of features that no arm here has."""

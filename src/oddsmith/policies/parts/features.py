@@ -69,6 +69,7 @@ def named_weights(
     {'all arms': {'age': (0.5, 1.0)}}
     """
     n = len(means)
-    names = [str(arm) for arm in range(n)] if arms is None else arms if len(arms) == n else ["all arms"]
+    given = ["all arms"] if n == 1 else [str(arm) for arm in range(n)]
+    names = arms if arms is not None and len(arms) == n else given
     rows = (zip(mean, sd, strict=True) for mean, sd in zip(means.tolist(), sds.tolist(), strict=True))
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
