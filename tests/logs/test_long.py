@@ -15,6 +15,7 @@ from logs.samples import assert_same
 from logs.test_offers_in_memory import played
 from logs.test_readers import LOGGED
 from logs.test_tags import JUNK, refused_or_read
+from oddsmith.evaluation import arm_target, clipped_ips, estimate, ips, snips, uniform_target
 
 TABLE: dict[str, list[Any]] = {
     "visit": ["007", "d2", "007", "d2", "d2"],  # rows of one decision need not be neighbours
@@ -186,6 +187,29 @@ def test_open_bandit_items_are_arms_with_features(tmp_path: Path, name: str, n_a
     again = od.read_log(tmp_path / "items.parquet")
     assert_same(again, few)
     assert len({id(row) for row in again.features}) == 1, "what is the same in all rows is kept once"
+
+
+@pytest.mark.parametrize("name", ["random_men", "random_women", "bts_men", "bts_women"])
+def test_items_as_offers_have_the_value_of_fixed_arms(name: str) -> None:
+    """Estimates without a reward model: the same for items in every order of the offer."""
+    path, items = LOGGED / f"obd_{name}.parquet", LOGGED / f"obd_items_{name.split('_')[1]}.parquet"
+    if not path.exists() or not items.exists():
+        pytest.skip(f"{path.name} is not in {LOGGED.name}/ beside the repository")
+    fixed = od.read_log(path)[:3000]
+    log, rng = fixed.offering(pd.read_parquet(items).set_index("item_id")), np.random.default_rng(0)
+    orders = rng.permuted(np.tile(np.arange(log.n_arms), (len(log), 1)), axis=1)
+    columns = log.columns() | {"arm": (orders == log.arm[:, None]).argmax(axis=1)}
+    columns["offered"] = [[names[i] for i in order] for names, order in zip(log.offered, orders, strict=True)]
+    mixed = od.Log(**columns)
+    assert mixed.arms is None
+    for estimator in (ips, snips, clipped_ips):
+        for target in (uniform_target, lambda one: arm_target(one, "3")):
+            expected = estimator(fixed, target(fixed))
+            assert np.isfinite(expected.values).all()
+            for one in (log, mixed):
+                found = estimator(one, target(one))
+                np.testing.assert_allclose(found.values, expected.values, rtol=1e-12, atol=1e-12)
+                np.testing.assert_allclose(estimate(found)[1:4], estimate(expected)[1:4], rtol=0, atol=1e-12)
 
 
 def test_what_is_known_of_fixed_arms() -> None:
