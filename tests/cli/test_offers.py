@@ -120,3 +120,10 @@ def test_a_file_without_arms_on_a_log_of_fixed_arms(capsys: Any) -> None:
     Path("auto.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
     found = asked(capsys, "evaluate", "fixed.parquet", "--target=auto.toml", "--model=none")
     assert found["targets"]["auto.toml"]["ips"]["value"] == pytest.approx(log.reward.mean())
+    asked(capsys, "fit", "fixed.parquet", "--policy=auto.toml", "--out=auto.npz")
+    policy = od.read_policy("auto.toml").policy
+    state = od.fit_log(policy, log.offering(["a", "b", "c"])).state
+    agents = od.Agent.load("auto.npz", policy), od.Agent(policy, seed=0, state=state)
+    odds = [agent.explain(np.ones(2), arms=["c", "b"]).propensities for agent in agents]
+    np.testing.assert_array_equal(odds[0], odds[1])
+    assert asked(capsys, "replay", "fixed.parquet", "--policy=auto.toml", code=3)["accepted"] < 100

@@ -141,8 +141,10 @@ def test_open_bandit_logs_with_their_arms_offered(file: str) -> None:
     if not (OPEN_BANDIT / file).exists():
         pytest.skip(f"no {file} in {OPEN_BANDIT}")
     fixed = od.read_log(OPEN_BANDIT / file)[:4000]
-    names = tuple(map(str, range(fixed.n_arms))) if fixed.arms is None else fixed.arms
-    offered = od.Log(**fixed.columns() | {"offered": [names] * len(fixed)})
+    parquet = pytest.importorskip("pyarrow.parquet")
+    items = parquet.read_table(OPEN_BANDIT / f"obd_items_{file[:-8].split('_')[-1]}.parquet").to_pandas()
+    offered = fixed.offering(items.set_index("item_id"))
+    assert offered.known_features == "all"
     same(*(assess(log, _mixtures(log)) for log in (fixed, offered)))
 
 

@@ -14,7 +14,6 @@ from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.experts.schema import Schema
 from oddsmith.files import PolicyFile, read_policy
-from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.table import Log
 from oddsmith.spelling import hint
 
@@ -103,10 +102,10 @@ def _read(asked: argparse.Namespace) -> _Question:
     if asked.state is not None and len(files) != 1:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
     arms = next(iter(arm_lists), None)
-    log, restricted = _restricted(asked, reader(asked, arms).read(asked.log))
+    called = any(file.arms is None for file in files.values())
+    log, restricted = _restricted(asked, reader(asked, arms, offers=called).read(asked.log))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
-    log = as_offers(log) if any(file.arms is None for file in files.values()) else log
     state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
     targets = {name: _odds(name, log, files.get(name), state) for name in asked.target}
     notes = [_STATE_NOTE]

@@ -38,9 +38,9 @@ def _fit(asked: argparse.Namespace) -> str:
     meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": arms}
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
-    how, many = asked.engine, asked.workers
+    how, many, reading = asked.engine, asked.workers, reader(asked, file.arms, offers=file.arms is None)
     with asking(str(asked.policy)):
-        fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reader(asked, file.arms))
+        fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reading)
     if not fitted.learnt:
         got = f"none in {fitted.waiting} rows"
         raise InvalidInput(f"log must have rewards to learn from; got {got}: nothing was written")

@@ -13,7 +13,6 @@ from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import read_policy
-from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.table import Log
 from oddsmith.reports.answer import Span, chart, compared
 
@@ -44,8 +43,7 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation.rows import rewarded
 
     file = read_policy(asked.policy)
-    log = reader(asked, file.arms).read(asked.log)
-    log = as_offers(log) if file.arms is None else log
+    log = reader(asked, file.arms, offers=file.arms is None).read(asked.log)
     n = len(rewarded(log))
     seed = checked_seed(asked.seed, file.seed, 0)
     if asked.steps is not None:

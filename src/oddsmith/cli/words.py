@@ -51,8 +51,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", help=f"{', '.join(FORMATS[:-1])} (default: by the file's name and content)")
 
 
-def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None) -> LogReader:
-    """The reader that these options describe; `arms` are those of a policy file."""
+def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None, *, offers: bool = False) -> LogReader:
+    """The reader that these options describe; `arms` are those of a policy file, `offers` is for one without."""
     columns: dict[str, str | Sequence[str]] = {}
     for pair in asked.columns:
         ours, sign, theirs = pair.partition("=")
@@ -63,7 +63,7 @@ def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None) -> LogR
         columns[ours] = [one for one in theirs.split(",") if one] if "," in theirs else theirs
     if asked.arms is not None and arms is not None and tuple(asked.arms) != tuple(arms):
         raise InvalidInput(f"arms must be those of the policy file, {list(arms)}; got {asked.arms}")
-    return LogReader(columns, asked.arms if arms is None else arms, asked.format)
+    return LogReader(columns, asked.arms if arms is None else arms, asked.format, offers=offers)
 
 
 def check_file_place(path: Path) -> None:

@@ -11,6 +11,7 @@ from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
+from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
 
@@ -31,7 +32,8 @@ _WRITE: dict[str, _Write] = {"parquet": parquet.write, "csv": csv.write, "jsonl"
 class LogReader:
     """How logs are read: their names of our columns, the arms' names, the format (None: by suffix and content), and
     how many rows at a time. Columns that are not in `only` are passed over (None: none are). `experts` names those of
-    the column advice, where the log does not.
+    the column advice, where the log does not. With `offers` a log of fixed arms is read as one whose rows each offered
+    all of them.
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -43,6 +45,7 @@ class LogReader:
     rows: int = 65_536
     only: Collection[str] | None = None
     experts: Sequence[str] | None = None
+    offers: bool = False
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -58,7 +61,7 @@ class LogReader:
             yield from self._kept(source).split(self.rows)
             return
         name, pieces, arms = self._pieces(source, groups)
-        yield from (log_of(piece, arms, self.experts, name) for piece in pieces)
+        yield from (self._brought(log_of(piece, arms, self.experts, name)) for piece in pieces)
 
     def read(self, source: object) -> Log:
         """The whole log. Arms that have names and no order given are sorted."""
@@ -70,12 +73,17 @@ class LogReader:
             raise BadFile(f"{name} must have at least one row; got none")
         if arms is None and pieces[0].arms is None and "offered" not in pieces[0].columns:
             arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
-        return Log.concatenated([log_of(piece, arms, self.experts, name) for piece in pieces])
+        return self._brought(Log.concatenated([log_of(piece, arms, self.experts, name) for piece in pieces]))
+
+    def _brought(self, log: Log) -> Log:
+        """The log, with all its arms offered in every row where that is wanted."""
+        return as_offers(log) if self.offers else log
 
     def _kept(self, log: Log) -> Log:
         """The wanted columns of a log in memory; arms and experts that it does not name get the names given."""
         if self.columns:
             raise InvalidInput("columns must not be given for a Log, which has our names")
+        log = self._brought(log)
         wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", "offered", *self.only}))
         for what in ("arms", "experts"):
             mine, theirs = getattr(self, what), getattr(log, what)
