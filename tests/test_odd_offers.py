@@ -215,3 +215,12 @@ def test_weights_that_all_arms_share_are_those_of_all_arms() -> None:
     agent = od.Agent(od.LinearThompsonSampling(2, directions=64), seed=1)
     agent.learn(agent.decide([1.0], arms={"a": [0.5], "b": [1.0]}), 1)
     assert list(agent.posterior()) == ["all arms"]
+
+
+@pytest.mark.parametrize("later", [([0.5] * 64, {"a": {"age": 1.0}}), ({"hour": 9}, {"a": [0.5] * 64})])
+def test_as_many_numbers_as_there_are_hashes_are_another_form(later: tuple[Any, Any]) -> None:
+    agent = od.Agent(od.auto(size="small"), seed=1)
+    agent.learn(agent.decide({"hour": 9}, arms={"a": {"age": 1.0}}), 1)
+    context, arms = later
+    with pytest.raises(od.InvalidInput, match="must be a dict or row, as the first one was; got an array"):
+        agent.decide(context, arms=arms)

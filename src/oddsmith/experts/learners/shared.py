@@ -16,7 +16,7 @@ from oddsmith.experts.learners.base import Belief
 from oddsmith.experts.learners.moments import Moments, standardised, with_moments
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
-from oddsmith.experts.schema import Schema, as_numbers
+from oddsmith.experts.schema import Form, Schema, as_numbers
 from oddsmith.offer import AnyOffer, Offer
 
 __all__ = ["SharedExperts", "SharedState"]
@@ -154,6 +154,7 @@ class SharedExperts(Experts):
         features = (offer.features if own_width else None) or {}
         known = [place for place, arm in enumerate(arms) if features.get(arm) is not None]
         if known:
+            _part(features[arms[known[0]]], self.arm_schema, own_width, bool(hashed[1]))  # which refuses another form
             rows = as_numbers([features[arms[place]] for place in known], self.arm_schema).reshape(len(known), -1)
             got = rows.shape[-1]
         else:
@@ -171,7 +172,8 @@ class SharedExperts(Experts):
 def _part(value: Any, schema: Schema | None, width: int = 0, hashed: bool = False) -> Array:
     """The numbers of a context or of an arm's features; of nothing, as many as there were before, all unknown."""
     if value is not None:
-        return np.atleast_1d(as_numbers(value, schema))
+        is_other = width and has_names(value) != hashed  # as many hashes as there are numbers would pass unseen
+        return np.atleast_1d(as_numbers(value, schema, Form(width, hashed) if is_other else None))
     if schema is not None:
         return schema.encode({})
     return np.zeros(width) if hashed else np.full(width, np.nan)
