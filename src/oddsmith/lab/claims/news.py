@@ -66,7 +66,7 @@ def memory(sizes: Sizes) -> Outcome:
     """Where the decisive feature is hidden, a memory by name earns much; where all is known it costs little."""
     steps, runs, both = sizes.steps(2000, 800), _runs(sizes), _learners(sizes)
     policies = {"features and memory": both, "features alone": _forgetful(both)}
-    views: dict[str, tuple[str, ...]] = {"the decisive one hidden": ("quality",)}
+    views: dict[str, tuple[str, ...]] = {"decisive one hidden": ("quality",)}
     views |= {} if sizes.quick else {"all features": ()}
     played = [(name, policy, view, hide) for name, policy in policies.items() for view, hide in views.items()]
     played += [] if sizes.quick else [("names alone", both, "", ARTICLE_COLUMNS)]
@@ -74,7 +74,7 @@ def memory(sizes: Sizes) -> Outcome:
         (name, view): captured(measure(policy, _world(hide, _SHORT), steps=steps, runs=runs))
         for name, policy, view, hide in played
     }
-    part = [shares[name, "the decisive one hidden"] for name in policies]
+    part = [shares[name, "decisive one hidden"] for name in policies]
     claims = [_apart("share that memory adds, the decisive feature hidden", part[0] - part[1])]
     if not sizes.quick:
         full, names = [shares[name, "all features"] for name in policies], shares["names alone", ""]
@@ -91,7 +91,8 @@ def memory(sizes: Sizes) -> Outcome:
 
 
 def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
-    figure, (panel,) = panels(1, width=8)
+    figure, (panel,) = panels(1, width=9)
+    panel.set_axisbelow(True)
     names = list(dict.fromkeys(name for name, _ in shares))
     ordered = sorted(shares, key=lambda one: one[1], reverse=True)
     for place, (name, view) in enumerate(ordered):
