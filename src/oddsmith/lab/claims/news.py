@@ -127,9 +127,8 @@ def lives(sizes: Sizes) -> Outcome:
         points = np.array([mean_and_error(one) for one in values])
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "ls": ("-", "--")[i]}
         panel.errorbar(spans, points[:, 0], 2 * points[:, 1], label=name, capsize=4, **style)
-    panel.set(xscale="log", xlabel="life of an article (steps)", ylabel="regret per step", ylim=(0, None))
-    panel.set_xticks(spans, [f"{life}" for life in spans], minor=False)
-    panel.minorticks_off()
+    panel.set(xscale="log", xlim=(40, 1000), ylim=(0, None))
+    panel.set(xlabel="life of an article (steps)", ylabel="regret per step")
     panel.legend(frameon=False)
     text = (
         f"As many articles are on offer whatever their life (3 to 7), {steps:,} steps, {runs} runs, learners "
