@@ -100,7 +100,7 @@ def test_the_posterior_of_counts_is_the_probability_of_being_best() -> None:
 
 @pytest.mark.filterwarnings("ignore::oddsmith.NoExploration")
 def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
-    with pytest.raises(od.InvalidInput, match=r"UCB1 has none: explain\(context\) says"):
+    with pytest.raises(od.InvalidInput, match=r"UCB1 has none: explain\(context\) shows"):
         learnt(od.UCB1(2)).posterior()
     bank = od.FunctionExperts({"f": lambda x: [0.2, 0.3]}, ARMS)
     with pytest.raises(od.InvalidInput, match=r"SquareCB has none: agent.policy.odds"):
