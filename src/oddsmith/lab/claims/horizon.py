@@ -17,6 +17,7 @@ from oddsmith.policies.recipes import feel_good, thompson_sampling
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
 from oddsmith.theory.bounds import Bound
+from oddsmith.theory.constants import Constants
 
 __all__ = ["horizon"]
 
@@ -38,8 +39,8 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
     beta, experts = theory.beta(problem.table), problem.experts
 
-    def tuned(where: str, loss: str, **constants: Any) -> _Entry:
-        bound = partial(theory.regret_bound, loss, **given, **constants)
+    def tuned(where: str, loss: str, constants: Constants = "tight", beta: float | None = None) -> _Entry:
+        bound = partial(theory.regret_bound, loss, constants=constants, beta=beta, **given)
         return _Entry(where, lambda t: bound(steps=t), partial(_tuned, problem, loss))
 
     return {
