@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: both kinds of kernels, hypothesis settings that repeat, a PostgreSQL server."""
 
+import os
 import signal
 from collections.abc import Iterator
 from itertools import count
@@ -8,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from oddsmith import kernels
-
 if TYPE_CHECKING:
     from storage.server import Server
+
+# Tests run in one process for each core, where more threads of linear algebra only spin; numpy reads this when loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _numbers = count()
 
@@ -27,6 +29,8 @@ settings.load_profile("repeatable")
 @pytest.fixture(params=["numpy", "numba"])
 def any_kernels(request: Any) -> Iterator[str]:
     """Run the test on numpy alone, and with the compiled twins."""
+    from oddsmith import kernels
+
     usual = kernels.choice()
     kernels.use(request.param)
     yield request.param

@@ -5,7 +5,6 @@ their own configuration points. Every call runs with one thread of linear algebr
 the engine or on the number of workers.
 """
 
-import importlib
 import os
 import sys
 import warnings
@@ -15,7 +14,7 @@ from typing import TypeVar
 
 from oddsmith import kernels
 from oddsmith.arrays import whole
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, import_extra
 
 __all__ = ["ENGINES", "each"]
 
@@ -55,11 +54,7 @@ def each(
 def _require(engine: str) -> None:
     """Refuses an engine whose packages are not installed."""
     for name in _NEEDS[engine]:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            extra = "lab" if engine in ("serial", "local") else engine
-            raise MissingExtra(f"engine {engine!r} needs the extra oddsmith[{extra}]; {error}") from error
+        import_extra(name, f"engine {engine!r} needs", "lab" if engine in ("serial", "local") else engine)
 
 
 def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None) -> tuple[int, _Result]:

@@ -22,6 +22,9 @@ OddsmithWarning (UserWarning)
 └── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
 """
 
+from importlib import import_module
+from types import ModuleType
+
 __all__ = [
     "AllExpertsRefuted",
     "BadFile",
@@ -43,6 +46,7 @@ __all__ = [
     "ServiceError",
     "StoreFailed",
     "TooLarge",
+    "import_extra",
 ]
 
 
@@ -145,6 +149,18 @@ class ServiceError(OddsmithError):
 
 class MissingExtra(OddsmithError, ImportError):
     """An optional package is needed."""
+
+
+def import_extra(module: str, needed: str, extra: str) -> ModuleType:
+    """A module of an optional package; where it is not installed, one sentence: `needed` "the extra oddsmith[…]".
+
+    >>> import_extra("json.decoder", "answers need", "client").__name__
+    'json.decoder'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f"{needed} the extra oddsmith[{extra}]; {error}") from error
 
 
 class OddsmithWarning(UserWarning):

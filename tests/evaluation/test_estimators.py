@@ -157,7 +157,7 @@ def test_cross_fitting_takes_dicts_classifiers_and_rows_without_reward() -> None
     assert ev.cross_fit(Log(arm=[0, 1] * 5, reward=[1, 0] * 5), LinearRegression(), n_arms=3).shape == (10, 3)
 
 
-TREES = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=4)
+TREES = HistGradientBoostingRegressor(max_iter=4, learning_rate=0.5, min_samples_leaf=4)
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), LogisticRegression(), TREES])

@@ -161,7 +161,7 @@ def test_a_row_s_belief_depends_on_that_row_alone() -> None:
     [
         ([1.0, 2.0, 3.0], [0.1, 0.2], "2 and 2 numbers"),
         ([1.0, 2.0], [0.1], "2 and 2 numbers"),
-        ({"hour": 3}, [0.1, 0.2], "2 and 2 numbers"),
+        ({"hour": 3}, [0.1, 0.2], "an array of 2 numbers, as the first one was"),
     ],
 )
 def test_another_form_is_refused(context: Any, features: Any, words: str) -> None:

@@ -57,7 +57,7 @@ def check_all_phases(folder: Path, examples: int, least: int) -> None:
 
 
 def test_the_document_is_kept_to(tmp_path: Path) -> None:
-    check_all_phases(tmp_path, 8, least=500)
+    check_all_phases(tmp_path, 4, least=500)
 
 
 def test_a_document_that_lies_is_found_out(tmp_path: Path) -> None:

@@ -12,22 +12,17 @@ from oddsmith.theory import constants as of
 SMALL = [s * v for v in (1e-9, 1e-5, 0.0099, 0.01, 0.0101, 0.3) for s in (1, -1)]
 
 
-def many_digits(eta: float, v: float) -> tuple[float, float]:
-    """phi(V) = (e^{-V} + V - 1)/V² and psi_eta(V)/(V² phi(V)), psi_eta = eta (e^{-V} - 1) - (e^{-eta V} - 1)."""
+def many_digits(v: float) -> float:
+    """phi(V) = (e^{-V} + V - 1)/V²."""
     with localcontext(prec=80):
-        rate, x = Decimal(eta), Decimal(v)
-        rest = (-x).exp() - 1 + x
-        return float(rest / x**2), float((rate * ((-x).exp() - 1) - ((-rate * x).exp() - 1)) / rest)
+        x = Decimal(v)
+        return float(((-x).exp() - 1 + x) / x**2)
 
 
 @pytest.mark.parametrize("v", SMALL)
 def test_ratios_where_differences_would_lose_their_digits(v: float) -> None:
-    for eta in (0.25, 0.5, 0.9):
-        phi, ratio = many_digits(eta, v)
-        assert of.ratio_constant(v) == pytest.approx(1 / phi, rel=1e-12)
-        assert of.c_kl(eta, v) == pytest.approx(ratio, rel=1e-12)
+    assert of.ratio_constant(v) == pytest.approx(1 / many_digits(v), rel=1e-12)
     assert of.ratio_constant(0.0) == 2
-    assert of.c_kl(0.25, 0.0) == pytest.approx(0.25 * 0.75)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.2, 0.9), (0.6, 0.9), (0.05, 0.3), (0.5, 1), (0, 0.4)])
@@ -66,7 +61,6 @@ def test_learning_rates_and_what_they_buy() -> None:
     assert of.lemma1(2.0).eta == pytest.approx(1 / (4 * (e - 2)))
     assert of.lemma1(0.1, b=2.0) == pytest.approx((0.5, 0.5 * (1 - (e - 2) * 0.05)))
     assert of.lemma1(0.1, b=0.5).eta == pytest.approx(2.0)
-    assert of.bennett(2.0) == pytest.approx((log(1.5), 3 * log(1.5) - 1))
     assert [of.c_log(eta) for eta in (0.25, 0.5, 1.0)] == [0.375, 0.5, 0.0]
     assert of.best_gamma(5.0, 5.0) == 1.0
     assert of.best_gamma(0.0, 5.0) == 0.0

@@ -1,7 +1,8 @@
 """doctor: what is wrong with stores, one small check for each trouble, in plain words, with what to do about it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -196,23 +197,10 @@ def _lock(chart: Chart) -> Symptom:
     return Symptom("ok", "no process writes to it" if holder is None else f"process {holder} writes to it")
 
 
-AILMENTS: dict[str, Callable[[Chart], Symptom]] = {
-    "file": _file,
-    "disk": _disk,
-    "lock": _lock,
-    "clock": _clock,
-    "snapshots": _snapshots,
-    "unmatched": _unmatched,
-    "waiting": _waiting,
-    "learning": _learning,
-    "frozen": _frozen,
-    "exploring": _exploring,
-    "odds": _odds,
-    "asleep": _asleep,
-    "rewards": _rewards,
-    "refused": _refused,
-    "corrections": _corrections,
-}
+_STORE = (_file, _disk, _lock, _clock, _snapshots)
+_LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep, _rewards, _refused, _corrections)
+AILMENTS = {check.__name__.removeprefix("_"): check for check in (*_STORE, *_LEARNING)}
+"""The checks by name, in the order in which they are told."""
 
 
 class Finding(NamedTuple):
@@ -236,12 +224,9 @@ def doctor(places: Sequence[str], *, now: float | None = None) -> list[Finding]:
 
 def _examined(place: str, now: float) -> list[Finding]:
     try:
-        reading = open_reader(place)
-        try:
+        with closing(open_reader(place)) as reading:
             chart = chart_of(reading, place, now)
             return [Finding(place, name, *check(chart)) for name, check in AILMENTS.items()]
-        finally:
-            reading.close()
     except OddsmithError as error:
         advice = "Give the path of a store; of a damaged one, go back to the last good copy."
         return [Finding(place, "file", "problem", f"it cannot be read: {error}", advice)]

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
-from oddsmith.errors import MissingExtra
+from oddsmith.errors import import_extra
 
 __all__ = ["add_commands"]
 
@@ -66,8 +66,4 @@ def _revoke(asked: argparse.Namespace) -> str:
 
 
 def _keys() -> ModuleType:
-    try:
-        from oddsmith.service import keys
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"keys need the extra oddsmith[service]; {error}") from error
-    return keys
+    return import_extra("oddsmith.service.keys", "keys need", "service")

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from oddsmith.cli.parser import Commands
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, import_extra
 
 __all__ = ["add_commands"]
 
@@ -25,13 +25,11 @@ def add_commands(commands: Commands) -> None:
 
 
 def _serve(asked: argparse.Namespace) -> str:
-    try:
-        from oddsmith.service.access import check_bind
-        from oddsmith.service.keys import KeyRing
-        from oddsmith.service.opening import open_experiments
-        from oddsmith.service.wire import serve
-    except ImportError as error:
-        raise MissingExtra(f"serve needs the extra oddsmith[service]; {error}") from error
+    serve = import_extra("oddsmith.service.wire", "serve needs", "service").serve
+    from oddsmith.service.access import check_bind
+    from oddsmith.service.keys import KeyRing
+    from oddsmith.service.opening import open_experiments
+
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")
     ring = None if asked.keys is None else KeyRing.read(asked.keys)

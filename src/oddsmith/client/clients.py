@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from oddsmith.arrays import number, whole
 from oddsmith.client.calls import Calls
 from oddsmith.client.tries import Patience, Reply, Steps, Try
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, import_extra
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -31,10 +31,7 @@ class _Base:
     def __init__(
         self, url: str, *, key: str | None = None, experiment: str | None = None, timeout: float = 5.0, retries: int = 4
     ) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(f"{type(self).__name__} needs the extra oddsmith[client]; {error}") from error
+        httpx = import_extra("httpx", f"{type(self).__name__} needs", "client")
         tries = whole("retries", retries, low=0, high=100)
         patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), tries)
         self.url = _checked_url(url)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints, whole
-from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError
+from oddsmith.errors import InvalidInput, OddsmithError, import_extra
 from oddsmith.evaluation.joined_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.experts.schema import Schema
@@ -139,10 +139,7 @@ def _per_arm(model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, 
 
 def _fitted(model: Regressor, x: Array, reward: Array) -> Callable[[Array], Array]:
     """A function from features to predicted rewards, of a clone fitted to these rows."""
-    try:
-        from sklearn.base import clone
-    except ImportError as error:
-        raise MissingExtra(f"cross_fit needs the extra oddsmith[models]; {error}") from error
+    clone = import_extra("sklearn.base", "cross_fit needs", "models").clone
     if not hasattr(model, "predict_proba"):
         predict: Callable[[Array], Array] = _fit(clone(model), x, reward).predict
         return predict

@@ -17,6 +17,7 @@ bound the logarithm from below by a sub-gamma law.) Rates are powers of 2; c_t i
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from oddsmith.arrays import Array
 
@@ -32,18 +33,6 @@ class Sums(NamedTuple):
     rows: Array
     total: Array
     gains: Array
-
-    def add(self, x: Array) -> "Sums":
-        """The sums with one more row x (…).
-
-        >>> one, two = np.array([1.0, 3.0])[:, None]
-        >>> found = Sums(np.zeros(1), np.zeros(1), np.zeros((1, len(RATES)))).add(one).add(two)
-        >>> bool(np.allclose(found.gains, running_sums(np.array([[1.0, 3.0]])).gains))
-        True
-        """
-        centre = np.minimum((self.total / np.maximum(self.rows, 1.0))[..., None], 0.5 / RATES)
-        gains = np.log1p(RATES * (x[..., None] - centre)) + RATES * centre
-        return Sums(self.rows + 1.0, self.total + x, self.gains + gains)
 
 
 def running_sums(x: Array, *, every: bool = False) -> Sums:
@@ -63,9 +52,7 @@ def running_sums(x: Array, *, every: bool = False) -> Sums:
 def log_evidence(sums: Sums, mean: Array) -> Array:
     """ln W (…) against a running mean (…)."""
     terms = sums.gains - RATES * (sums.rows * mean)[..., None]
-    top = terms.max(axis=-1)
-    evidence: Array = top + np.log(np.exp(terms - top[..., None]).mean(axis=-1))
-    return evidence
+    return np.asarray(logsumexp(terms, axis=-1) - np.log(len(RATES)))
 
 
 def running_bound(sums: Sums, alpha: float) -> Array:

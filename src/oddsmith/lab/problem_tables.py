@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.arrays import Array
-from oddsmith.errors import InvalidInput, MissingExtra, TooLarge
+from oddsmith.errors import InvalidInput, TooLarge, import_extra
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
@@ -153,17 +153,16 @@ def _trained(name: str, x: Array, y: Any) -> Any:
 
 
 def _model(name: str) -> Any:
-    try:
-        from sklearn.dummy import DummyClassifier
-        from sklearn.ensemble import RandomForestClassifier
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.naive_bayes import GaussianNB
-        from sklearn.neighbors import KNeighborsClassifier
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError as error:
-        raise MissingExtra(f"classification worlds need the extra oddsmith[models]; {error}") from error
+    import_extra("sklearn", "classification worlds need", "models")
+    from sklearn.dummy import DummyClassifier
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
     return {
         "logistic": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)),
         "tree": DecisionTreeClassifier(max_depth=4, random_state=0),

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from oddsmith.disk import replacing
 from oddsmith.engines import each
-from oddsmith.errors import InvalidInput, MissingExtra, NotPortable, NoVersion
+from oddsmith.errors import InvalidInput, NotPortable, NoVersion, import_extra
 from oddsmith.fingerprint import describe, opaque, source_digest
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.simulate import check_seed, simulate
@@ -128,26 +129,15 @@ def play(cell: Cell) -> dict[str, object]:
 def _finished(path: Path) -> Any:
     """The table of a cell that was finished earlier, or None."""
     try:
-        return _parquet().read_table(path)
+        return _arrow("pyarrow.parquet").read_table(path)
     except (OSError, ValueError):  # absent, or no whole file: done again
         return None
 
 
 def _write(table: Any, path: Path) -> None:
     with replacing(path) as file:
-        _parquet().write_table(table, file)
+        _arrow("pyarrow.parquet").write_table(table, file)
 
 
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtra(f"sweeps need the extra oddsmith[lab]; {error}") from error
-    return pyarrow
-
-
-def _parquet() -> Any:
-    _arrow()
-    from pyarrow import parquet
-
-    return parquet
+def _arrow(module: str = "pyarrow") -> ModuleType:
+    return import_extra(module, "sweeps need", "lab")

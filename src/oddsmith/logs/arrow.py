@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Context
-from oddsmith.errors import BadFile, BrokenLog, InvalidInput, MissingExtra
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput, import_extra
 from oddsmith.exact_json import decode, encode
 from oddsmith.logs.offers import BY_ARM, Features, inside
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
@@ -29,11 +29,7 @@ _KEY = b"oddsmith"
 
 def arrow() -> ModuleType:
     """pyarrow, or one sentence about the extra that brings it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtra(f"this format needs the extra oddsmith[logs]; {error}") from error
-    return pyarrow  # type: ignore[no-any-return]
+    return import_extra("pyarrow", "this format needs", "logs")
 
 
 def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":

@@ -1,11 +1,12 @@
 """How figures look: colours that all readers can tell apart, a line style and a marker beside each colour."""
 
 import io
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.arrays import Array
-from oddsmith.errors import MissingExtra
+from oddsmith.errors import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,14 +23,8 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 def pyplot() -> ModuleType:
     """matplotlib.pyplot, drawing into memory."""
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtra(f"plots need the extra oddsmith[lab]; {error}") from error
-    return cast(ModuleType, plt)
+    import_extra("matplotlib", "plots need", "lab").use("Agg")
+    return import_module("matplotlib.pyplot")
 
 
 def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> "tuple[Figure, list[Any]]":

@@ -3,7 +3,7 @@
 Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss ratios (V = beta/2).
 """
 
-from math import asinh, e, expm1, factorial, inf, log, log1p, sinh, sqrt
+from math import asinh, e, expm1, factorial, inf, log, sinh, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,10 +16,8 @@ from oddsmith.losses import Loss, Scaled, log_loss, square_loss
 __all__ = [
     "Coefficient",
     "Constants",
-    "bennett",
     "best_gamma",
     "beta",
-    "c_kl",
     "c_log",
     "c_square",
     "kappa1_averaged",
@@ -125,12 +123,6 @@ def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
     return Coefficient(eta, eta * (1 - E2 * eta * kappa2))
 
 
-def bennett(kappa2: float, b: float = 1.0) -> Coefficient:
-    """With lhat >= -b: eta = ln(1 + b/kappa_2)/b, c = ((1 + kappa_2/b) ln(1 + b/kappa_2) - 1)/b; never worse."""
-    rate = log1p(b / kappa2)
-    return Coefficient(rate / b, ((1 + kappa2 / b) * rate - 1) / b)
-
-
 def c_log(eta: float) -> float:
     """c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap; no beta (3.3). Best at eta = 1/2: c = 1/2."""
     return 2 * eta * (1 - eta)
@@ -139,14 +131,6 @@ def c_log(eta: float) -> float:
 def c_square(eta: float) -> float:
     """1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma; at eta = 1 the proved 0.46 is better."""
     return -expm1(-eta * (1 - eta / 2))
-
-
-def c_kl(eta: float, v: float) -> float:
-    """psi_eta(V)/phi(V), exact for log loss in units of kl when lhat <= V (3.3); eta(1-eta) as V -> 0."""
-    if abs(v) < 1e-2:
-        terms = (eta * (1 - eta ** (k + 1)) * (-v) ** k / factorial(k + 2) for k in range(7))
-        return sum(terms) / _phi(v)
-    return (eta * expm1(-v) - expm1(-eta * v)) / (expm1(-v) + v)
 
 
 def best_gamma(b: float, t: float) -> float:

@@ -2,11 +2,12 @@
 
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.errors import InvalidInput, import_extra
 from oddsmith.worlds.classification import ClassificationWorld
 
 __all__ = ["dataset"]
@@ -83,9 +84,5 @@ def _numbers(frame: Any) -> Any:
     return np.stack(columns, axis=1)
 
 
-def _datasets() -> Any:
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise MissingExtra(f"bundled and OpenML data need the extra oddsmith[models]; {error}") from error
-    return datasets
+def _datasets() -> ModuleType:
+    return import_extra("sklearn.datasets", "bundled and OpenML data need", "models")

@@ -7,12 +7,12 @@ import numpy as np
 from oddsmith.arrays import Array
 from oddsmith.experts.learners.base import LearnerInput
 
-__all__ = ["Moments", "standardised", "with_moments"]
+__all__ = ["RunningMoments", "standardised", "with_moments"]
 
 _FAR = 5.0  # standard deviations beyond which a number is cut: one wild value must not rule a regression
 
 
-class Moments(NamedTuple):
+class RunningMoments(NamedTuple):
     """How many rows were learnt (…), running means and sums of squares (…, d)."""
 
     seen: Array
@@ -25,15 +25,15 @@ class Moments(NamedTuple):
         return cls(np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim)))
 
 
-def with_moments(moments: Moments, x: Array) -> Moments:
+def with_moments(moments: RunningMoments, x: Array) -> RunningMoments:
     """The moments with one more row (Welford); missing numbers change nothing."""
     seen, missing = moments.seen + 1, np.isnan(x)
     shift = np.where(missing, 0.0, x - moments.mean)
     mean = moments.mean + shift / seen[..., None]
-    return Moments(seen, mean, moments.squares + shift * np.where(missing, 0.0, x - mean))
+    return RunningMoments(seen, mean, moments.squares + shift * np.where(missing, 0.0, x - mean))
 
 
-def standardised(moments: Moments, x: Array) -> LearnerInput:
+def standardised(moments: RunningMoments, x: Array) -> LearnerInput:
     """(x - mean) / sd, cut at five, over the root of how many columns vary: squares that sum to about 1."""
     sd = np.sqrt(moments.squares / np.maximum(moments.seen, 1.0)[..., None])
     live = sd > 0

@@ -13,7 +13,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, arms_needed, check_names
 from oddsmith.experts.learners.base import Belief
-from oddsmith.experts.learners.moments import Moments, standardised, with_moments
+from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
 from oddsmith.experts.schema import Form, Schema, as_numbers
@@ -31,7 +31,7 @@ class SharedState(NamedTuple):
     reward of an arm with features says so, and the first one with a context; until then it is 0.
     """
 
-    moments: Moments
+    moments: RunningMoments
     table: NameTable
     learners: tuple[Any, ...]
     form: Array
@@ -80,7 +80,7 @@ class SharedExperts(Experts):
             raise InvalidInput(f"SharedExperts must have a state without batch axes, shape (); got {shape}")
         table = empty_table(self.most_arms)
         learners = tuple(learner.start(0, len(table.counts)) for learner in self.learners)
-        return SharedState(Moments.none(0), table, learners, np.zeros(4))
+        return SharedState(RunningMoments.none(0), table, learners, np.zeros(4))
 
     def predict(self, state: SharedState, context: Context) -> Array:
         return self.advise(state, context)[0]
@@ -127,7 +127,9 @@ class SharedExperts(Experts):
     def _wider(self, state: SharedState, form: Array, dim: int) -> SharedState:
         """The state for rows of more numbers: what is remembered of arms stays, learners of the numbers begin anew."""
         pairs = zip(self.learners, state.learners, strict=True)
-        return SharedState(Moments.none(dim), state.table, tuple(one.wider(own, dim) for one, own in pairs), form)
+        return SharedState(
+            RunningMoments.none(dim), state.table, tuple(one.wider(own, dim) for one, own in pairs), form
+        )
 
     def _believed(self, state: SharedState, x: Array, places: Any) -> Belief:
         """All experts' means and standard deviations (…, N, K)."""

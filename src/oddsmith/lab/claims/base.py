@@ -20,7 +20,19 @@ from oddsmith.policies.over_experts import Prior
 from oddsmith.reports.page import Figure, Table
 from oddsmith.worlds.tables import random_table
 
-__all__ = ["Claim", "Outcome", "Sizes", "at_most", "between", "gts", "in_order", "instance", "measure", "shown"]
+__all__ = [
+    "Claim",
+    "Outcome",
+    "Sizes",
+    "at_most",
+    "between",
+    "gts",
+    "in_order",
+    "instance",
+    "measure",
+    "no_more",
+    "shown",
+]
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,11 @@ def at_most(what: str, where: str, totals: Any, bound: float, *, steps: int | No
     if steps is not None and bound >= steps:
         predicted += " = T, says nothing"
     return Claim(what, where, predicted, shown(mean, error), mean <= bound)
+
+
+def no_more(what: str, where: str, value: float, most: float, *, form: str = ".3f", why: str = "") -> Claim:
+    """The claim that a number is at most another, which is printed with the reason for it."""
+    return Claim(what, where, f"≤ {most:g}{why}", f"{value:{form}}", value <= most)
 
 
 def between(what: str, where: str, value: float, low: float, high: float, *, error: float | None = None) -> Claim:

@@ -6,7 +6,7 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.arrays import Array, Real
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, no_more
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, DASHES, panels, svg
@@ -125,16 +125,8 @@ def _second(sizes: Sizes) -> list[Claim]:
             mass = float(weights @ (gap @ odds))
             if mass > 0:
                 worst[name] = max(worst[name], float(regret / (kappa * np.sqrt(mass))))
-    return [
-        Claim(
-            f"C2, {name} loss: largest regret / (kappa_1 √loss), random instances",
-            "Section 4",
-            "≤ 1",
-            f"{r:.3f}",
-            r <= 1,
-        )
-        for name, r in worst.items()
-    ]
+    what = "loss: largest regret / (kappa_1 √loss), random instances"
+    return [no_more(f"C2, {name} {what}", "Section 4", ratio, 1) for name, ratio in worst.items()]
 
 
 def _supremum(beta: float) -> float:

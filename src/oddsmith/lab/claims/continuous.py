@@ -8,7 +8,7 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.decision import Decision
 from oddsmith.experts.covers import Cover, grid_cover
 from oddsmith.experts.linear import LinearExperts
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, measure
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, measure, no_more
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
@@ -19,6 +19,7 @@ from oddsmith.worlds.linear import LogisticWorld
 
 __all__ = ["continuous"]
 
+_WHERE = "docs/math 5.7"
 _TRUTH = np.array([2.0, -1.0])
 _ETA, _RIDGE, _DECISIONS, _ARMS = 0.5, 0.25, 60, 3
 _REACH, _FINE = 5.0, 801  # the grid of the exact posterior: seven of its standard deviations, cells of 0.0125
@@ -127,13 +128,13 @@ def _particles(family: Family, history: Past, *, runs: int, n_particles: int, me
     return [Cloud(points, share) for points, share in zip(state.particles, shares, strict=True)]
 
 
-def _agrees(what: str, found: Array, exact: Array, where: str = "docs/math 5.7") -> Claim:
+def _agrees(what: str, found: Array, exact: Array) -> Claim:
     """The claim that numbers (runs, …) have the exact mean, within their standard errors."""
     mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(found))
     off = np.abs(mean - exact)
     worst = float((off / error).max())
     measured = f"{off.max():.4f}, at most {worst:.1f} standard errors"
-    return Claim(what, where, f"0, within {_ERRORS:g} standard errors", measured, worst <= _ERRORS)
+    return Claim(what, _WHERE, f"0, within {_ERRORS:g} standard errors", measured, worst <= _ERRORS)
 
 
 def _against(who: str, clouds: list[Cloud], exact: tuple[Array, Array]) -> tuple[Claim, ...]:
@@ -169,21 +170,10 @@ def _close(exact: Cloud, covered: Cloud, mode: Array, n: int) -> tuple[Claim, Cl
     mean, covariance = exact.moments()
     deviations = np.sqrt(np.diag(covariance))
     cover_off, mode_off = (float((np.abs(m - mean) / deviations).max()) for m in (covered.moments()[0], mode))
+    off, why = "off the exact one, in posterior standard deviations", ": the posterior is skew, the Gaussian is not"
     return (
-        Claim(
-            f"cover of {n:,} experts: its mean off the exact one, in posterior standard deviations",
-            "docs/math 5.7",
-            "≤ 0.05",
-            f"{cover_off:.1e}",
-            cover_off <= 0.05,
-        ),
-        Claim(
-            "Laplace: its mean, the mode, off the exact one, in posterior standard deviations",
-            "docs/math 5.7",
-            "≤ 0.5: the posterior is skew, the Gaussian is not",
-            f"{mode_off:.3f}",
-            mode_off <= 0.5,
-        ),
+        no_more(f"cover of {n:,} experts: its mean {off}", _WHERE, cover_off, 0.05, form=".1e"),
+        no_more(f"Laplace: its mean, the mode, {off}", _WHERE, mode_off, 0.5, why=why),
     )
 
 

@@ -39,20 +39,15 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
     beta, experts = theory.beta(problem.table), problem.experts
 
-    def bound(loss: str, steps: int, constants: Constants = "tight", beta: float | None = None) -> Bound:
-        return theory.regret_bound(loss, steps=steps, constants=constants, beta=beta, **given)
+    def tuned(where: str, loss: str, constants: Constants = "tight", beta: float | None = None) -> _Entry:
+        bound = partial(theory.regret_bound, loss, constants=constants, beta=beta, **given)
+        return _Entry(where, lambda t: bound(steps=t), partial(_tuned, problem, loss))
 
     return {
-        "square, paper's constants": _Entry(
-            "Corollary 1", lambda t: bound("square", t, constants="paper"), partial(_tuned, problem, "square")
-        ),
-        "square, tight constants": _Entry(
-            "Theorem 1", lambda t: bound("square", t), partial(_tuned, problem, "square")
-        ),
-        "log, paper's constants": _Entry(
-            "Corollary 1", lambda t: bound("log", t, constants="paper", beta=beta), partial(_tuned, problem, "log")
-        ),
-        "log, tight constants": _Entry("Theorem 1", lambda t: bound("log", t), partial(_tuned, problem, "log")),
+        "square, paper's constants": tuned("Corollary 1", "square", constants="paper"),
+        "square, tight constants": tuned("Theorem 1", "square"),
+        "log, paper's constants": tuned("Corollary 1", "log", constants="paper", beta=beta),
+        "log, tight constants": tuned("Theorem 1", "log"),
         "Feel-Good": _Entry(
             "Zhang 2022",
             lambda t: theory.feelgood_bound("log", steps=t, **given),

@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.arrays import Array
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, instance, measure
+from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, instance, measure, no_more
 from oddsmith.lab.run import mean_and_error
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, band, panels, svg
@@ -65,7 +65,7 @@ def _tail(totals: Array, surprise: float) -> list[Claim]:
     for delta in (0.5, 0.1, 0.01):
         share = float((totals > (surprise - log(delta)) / c).mean())
         what = f"runs whose total gap exceeds (L + ln 1/{delta:g})/c"
-        claims.append(Claim(what, "docs/math 3.4", f"≤ {delta:g}", f"{share:.3f}", share <= delta))
+        claims.append(no_more(what, "docs/math 3.4", share, delta))
     return claims
 
 

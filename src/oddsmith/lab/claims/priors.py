@@ -61,14 +61,8 @@ def _prior_figure(surprise: Array, series: dict[str, Array], c: float, steps: in
     left.set(xlabel="ln 1/p of the true expert (nats)", ylabel="total Gibbs gap Σ D (squared reward)")
     left.set_title("What must be learnt")
     right.errorbar(surprise, series["regret"][:, 0], 2 * series["regret"][:, 1], label=f"GTS, gamma {_GAMMA}", **style)
-    right.errorbar(
-        surprise,
-        series["plain"][:, 0],
-        2 * series["plain"][:, 1],
-        color=COLOURS[2],
-        marker="s",
-        label="Thompson sampling",
-    )
+    style = {"marker": "s", "color": COLOURS[2]}
+    right.errorbar(surprise, series["plain"][:, 0], 2 * series["plain"][:, 1], label="Thompson sampling", **style)
     right.set(xlabel="ln 1/p of the true expert (nats)", ylabel=f"regret after {steps:,} steps", title="What it costs")
     right.set_ylim(bottom=0)
     for panel in (left, right):
@@ -100,15 +94,8 @@ def bayes(sizes: Sizes) -> Outcome:
         results.append(result)
     by_surprise = sorted((r.surprise, r.mean) for r in results)
     means = [by_surprise[0][1], (by_surprise[1][1] + by_surprise[2][1]) / 2, *(m for _, m in by_surprise[3:])]
-    claims.append(
-        Claim(
-            "Bayes regret increases with H(p*) + KL(p*, p)",
-            "Corollary 2",
-            "increasing",
-            ", ".join(f"{mean:.3g}" for mean in means),
-            means == sorted(means),
-        )
-    )
+    what, measured = "Bayes regret increases with H(p*) + KL(p*, p)", ", ".join(f"{mean:.3g}" for mean in means)
+    claims.append(Claim(what, "Corollary 2", "increasing", measured, means == sorted(means)))
     one, other = results[1], results[2]
     ratio, error = other.mean / one.mean, float(np.hypot(one.error / one.mean, other.error / other.mean))
     what = "two pairs with the same H + KL (2.08), hence the same bound: ratio of their regrets"

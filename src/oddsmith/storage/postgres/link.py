@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from oddsmith.errors import BadFile, InvalidInput, MissingExtra, StoreFailed
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed, import_extra
 from oddsmith.storage.meta import check_format, check_owner
 
 __all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "check_server", "create_or_check_owner"]
@@ -191,8 +191,4 @@ def one_line(error: Exception) -> str:
 
 
 def _driver() -> ModuleType:
-    try:
-        import asyncpg
-    except ImportError as error:
-        raise MissingExtra(f"PostgresStore needs the extra oddsmith[postgres]; {error}") from error
-    return asyncpg  # type: ignore[no-any-return]
+    return import_extra("asyncpg", "PostgresStore needs", "postgres")
