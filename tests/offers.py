@@ -73,6 +73,9 @@ POLICIES: dict[str, Callable[[od.Experts], od.Policy]] = {
     "epsilon greedy": lambda bank: od.epsilon_greedy(bank, od.square_loss),
     "follow the leader": lambda bank: od.follow_the_leader(bank, od.square_loss),
     "uniform": od.uniform,
+    "epoch greedy": od.EpochGreedy,
+    "feel-good": lambda bank: od.feel_good(bank, od.square_loss, n_arms=5, steps=100),
+    "tuned": lambda bank: od.tuned(bank, od.square_loss, n_arms=5),
 }
 LINEAR: dict[str, Callable[[], od.Policy]] = {
     "linucb": lambda: od.LinUCB(WIDTH),
