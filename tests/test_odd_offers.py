@@ -22,7 +22,6 @@ BY_ROW: dict[str, Any] = {
     "names": [["a", "c"], ["b"]],
     "sets of names": ({"a", "c"}, {"b"}),
     "arrays of names": [np.array(["a", "c"]), np.array(["b"])],
-    "numbers": [[0, 2], [1]],
     "a series of lists": pd.Series([["a", "c"], ["b"]]),
     "a generator": [["a", "c"], ["b"]],
 }

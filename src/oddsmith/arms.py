@@ -11,7 +11,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.spelling import hint
 
-__all__ = ["Arms"]
+__all__ = ["Arms", "OfferedArms"]
 
 
 class Arms(tuple[str, ...]):
@@ -24,11 +24,6 @@ class Arms(tuple[str, ...]):
 
     def __new__(cls, names: object) -> Self:
         return super().__new__(cls, check_names("arms", names))
-
-    @classmethod
-    def of(cls, names: tuple[str, ...]) -> Self:
-        """The arms of names that were checked before."""
-        return super().__new__(cls, names)
 
     @cached_property
     def numbers(self) -> Mapping[object, int]:
@@ -48,3 +43,27 @@ class Arms(tuple[str, ...]):
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[[self.number(arm, what) for arm in chosen]] = True
         return mask
+
+
+class OfferedArms(Arms):
+    """Names, checked before, of arms that came with the call: a whole number is the name it became, no place.
+
+    >>> OfferedArms(("3", "0")).mask([0])
+    array([False,  True])
+    """
+
+    def __new__(cls, names: tuple[str, ...]) -> Self:
+        return tuple.__new__(cls, names)
+
+    @cached_property
+    def numbers(self) -> Mapping[object, int]:
+        """The number of each arm, by its name, as text or as the whole number that it is."""
+        names: dict[object, int] = {name: number for number, name in enumerate(self)}
+        return names | {
+            int(name): number for name, number in zip(self, range(len(self)), strict=True) if _is_whole(name)
+        }
+
+
+def _is_whole(name: str) -> bool:
+    digits = name.removeprefix("-")
+    return digits.isdecimal() and len(digits) < 20 and str(int(name)) == name

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arms import Arms
+from oddsmith.arms import Arms, OfferedArms
 from oddsmith.arrays import Bools
 from oddsmith.contexts import is_table, length, rows, shown, single
 from oddsmith.decision import Context, Decision
@@ -66,7 +66,7 @@ def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, 
             context, context, mask if eligible is None else mask & eligible_mask(names, eligible), names, offer.features
         )
     check_takes_offers(policy)
-    mask = None if eligible is None else eligible_mask(Arms.of(offer.arms), eligible)
+    mask = None if eligible is None else eligible_mask(OfferedArms(offer.arms), eligible)
     return Call(offer, context, mask, offer.arms, offer.features)
 
 
@@ -115,7 +115,7 @@ def _is_each(arms: Any) -> bool:
 
 def _masks(names: Arms | None, offers: Sequence[Offer], eligible: object) -> list[Bools]:
     """The eligible arms of each offer: of names or a mask for all, or of one for each row."""
-    own = [Arms.of(offer.arms) if names is None else names for offer in offers]
+    own = [OfferedArms(offer.arms) if names is None else names for offer in offers]
     if eligible is None:
         return [np.ones(len(one), dtype=np.bool_) for one in own]
     given = _listed(eligible)

@@ -79,7 +79,9 @@ def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
 
 def _encoded(features: list[Any], schema: Schema | None) -> Array:
     """Features, of which some may be None, as numbers (n, d): NaN where they are missing."""
-    first = next(one for one in features if one is not None)
+    first = next((one for one in features if one is not None), None)
+    if first is None:
+        return np.zeros((len(features), 0))
     if schema is not None or has_names(first):
         records = [{} if one is None else one for one in features]
         return (schema or Schema.of([one for one in features if one is not None])).encode(records)

@@ -113,7 +113,11 @@ def rows_of(log: Log, target: object) -> Rows:
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     kept, known = rewarded(log), ~np.isnan(log.reward)
     odds = _checked(log, target)[known]
-    return Rows(kept.arm, kept.reward, odds, kept.propensity, all_odds(kept), kept.eligible, known)
+    more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]  # rows that wait for their reward may have the most arms
+    logged, eligible = all_odds(kept), kept.eligible
+    logged = None if logged is None else np.pad(logged, more)
+    eligible = None if eligible is None else np.pad(eligible, more)
+    return Rows(kept.arm, kept.reward, odds, kept.propensity, logged, eligible, known)
 
 
 def all_odds(log: Log) -> Array | None:

@@ -39,6 +39,7 @@ class Seen(NamedTuple):
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
+    arms: frozenset[tuple[str, ...] | None] = frozenset()  # by which a policy without names was fitted to offers
 
     def __add__(self, other: "Seen") -> "Seen":  # type: ignore[override]
         return Seen(
@@ -48,6 +49,7 @@ class Seen(NamedTuple):
             self.certain and other.certain,
             min(self.floor, other.floor),
             self.computed + other.computed,
+            self.arms | other.arms,
         )
 
 
@@ -151,6 +153,7 @@ def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watche
     """The state after some parts of logs, from the prior, and what went by; `watched` on a terminal."""
     state, seen = policy.init(), Seen()
     prior = policy.init() if policy.mergeable else None
+    by_place = policy.arms is None and not policy.takes_offers
     batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
     for batch in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
         log = for_policy(policy, batch)
@@ -158,6 +161,8 @@ def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watche
         if len(known):
             state = _folded(policy, state, prior, known, places)
         seen = seen + _seen(log, known, computed=not complete(places))
+        if by_place and batch.offered is not None:
+            seen = seen._replace(arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)})
     return state, seen
 
 
@@ -201,6 +206,8 @@ def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
 def _fit(state: State, seen: Seen) -> Fit:
     if not seen.learnt + seen.waiting:
         raise InvalidInput("paths must hold at least one row; got none")
+    if len(seen.arms) > 1:
+        raise InvalidInput("paths must offer the same arms in every row to a policy that knows none by name: name them")
     kinds: tuple[LogKind, ...] = ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
     floor = seen.floor if kinds == ("exact",) else np.nan
     return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oddsmith.contexts import missing
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.logs import arrow, csv, jsonl, parquet
 from oddsmith.logs.pieces import Names, listed
@@ -177,7 +178,7 @@ def _features(table: _Table, decisions: Sequence[Sequence[int]], drawn: Sequence
     if not table.features:
         return None
     arms, columns = table.columns[table.found["arm"]], [table.columns[one] for one in table.features]
-    known = [any(value is not None for value in values) for values in zip(*columns, strict=True)]
+    known = [any(not missing(value) for value in values) for values in zip(*columns, strict=True)]
     own = set(drawn)
     of_all = any(one and row not in own for row, one in enumerate(known)) or len(own) == len(known)
     records = [

@@ -82,10 +82,11 @@ def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
     return entries
 
 
+_ROUNDING = 1e-9  # by which sums of odds may miss 1
 _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
     "arm": (lambda a: a >= 0, "must be 0 or more"),
     "reward": (lambda r: ~((r < 0) | (r > 1)), "must be in [0, 1], or NaN"),
-    "propensity": (lambda p: (p > 0) & (p <= 1), "must be in (0, 1]"),
+    "propensity": (lambda p: (p > 0) & (p <= 1 + _ROUNDING), "must be in (0, 1]"),
     "step": (lambda s: s >= 0, "must be 0 or more"),
     "advice": (lambda f: ~np.isinf(f).any(axis=1), "must be finite, or NaN where an expert slept"),
     "bonus": (lambda b: ~np.isinf(b).any(axis=1), "must be finite, or NaN where an expert slept"),

@@ -78,6 +78,8 @@ class Log:
         check_rows(self)
         if self.propensity is None and self.propensities is not None:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
+        if self.propensity is not None:
+            object.__setattr__(self, "propensity", np.minimum(self.propensity, 1.0))  # sums of odds have rounding
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
         """Set the names that all rows offered, which are those given, if any are."""
@@ -158,7 +160,11 @@ class Log:
         """What is known of the odds: "exact" (all), "drawn" (the drawn arm's), "deterministic" (all 1), "unknown"."""
         if self.propensity is None:
             return "unknown"
-        chosen = self.propensity if self.offered is None else self.propensity[offers.sizes(self.offered) > 1]
+        chosen = self.propensity
+        if self.eligible is not None:
+            chosen = chosen[self.eligible.sum(axis=1) > 1]
+        elif self.offered is not None:
+            chosen = chosen[offers.sizes(self.offered) > 1]
         if len(chosen) and (chosen == 1).all():
             return "deterministic"
         return "drawn" if self.propensities is None else "exact"
