@@ -182,7 +182,7 @@ class OverBallots(MultiplicativeWeights):
 
     def exploration(self, n_arms: int | Ints) -> Real:
         """The part of the odds (…) that is uniform over this many eligible arms."""
-        raise NotImplementedError
+        self._lacks("exploration", "write it")
 
     def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The weighted ballots mixed with the exploration; the ballots are the advice, NaN for a sleeper."""

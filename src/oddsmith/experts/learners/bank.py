@@ -12,14 +12,14 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
+from oddsmith.experts.learners.base import Belief, Learner, side_by_side
+from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
 from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.schema import Form, Schema, as_numbers
 
 __all__ = ["LearnerState", "LearningExperts"]
 
 _VOTES = Optimistic()
-_FAR = 5.0  # standard deviations beyond which a number is cut: one wild value must not rule a regression
 
 
 class LearnerState(NamedTuple):
@@ -102,14 +102,14 @@ class LearningExperts(Experts):
             zeros = np.zeros(x.shape)
             learners = tuple(self._starts(arms.shape, x.shape[-1]))
             state = LearnerState(state.seen, zeros, zeros.copy(), learners, int(has_names(decision.context)))
-        state = _with_moments(state, x)
-        seen = _standardised(state, x)
+        moments = with_moments(RunningMoments(*state[:3]), x)
+        seen = standardised(moments, x)
         models = np.zeros_like(arms) if self.rows_per_arm else arms
         learnt = (
             learner.learn(own, seen, models, rewards)
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
-        return state._replace(learners=tuple(learnt))
+        return LearnerState(*moments, tuple(learnt), state.named)
 
     def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
         """The bank and its state with further arms, which start from the prior; the first ones must be the old ones.
@@ -136,14 +136,11 @@ class LearningExperts(Experts):
         """All experts' means and standard deviations (…, N, K)."""
         if self.rows_per_arm:  # arms in front, as one more batch axis of a problem with one arm
             x = np.moveaxis(x, -2, 0)
-        seen = _standardised(state, x)
+        seen = standardised(RunningMoments(*state[:3]), x)
         beliefs = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
         if self.rows_per_arm:
             beliefs = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in beliefs]
-        if self.blend:
-            few = beliefs[: self.blend]
-            beliefs.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
-        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*beliefs, strict=True)))
+        return side_by_side(beliefs, self.blend)
 
     def _encoded(self, context: Context, state: LearnerState) -> Array:
         """The context as numbers (…, d), of the width that the first one had."""
@@ -152,21 +149,3 @@ class LearningExperts(Experts):
         if self.rows_per_arm and x.shape[-2:-1] != (len(self.arms),):
             raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got shape {x.shape}")
         return x
-
-
-def _with_moments(state: LearnerState, x: Array) -> LearnerState:
-    """Count, means and sums of squares with one more context (Welford); missing numbers change nothing."""
-    count, missing = state.seen + 1, np.isnan(x)
-    shift = np.where(missing, 0.0, x - state.mean)
-    mean = state.mean + shift / count[..., None]
-    squares = state.squares + shift * np.where(missing, 0.0, x - mean)
-    return state._replace(seen=count, mean=mean, squares=squares)
-
-
-def _standardised(state: LearnerState, x: Array) -> LearnerInput:
-    """(x - mean) / sd, cut at five, over the root of how many columns vary: squares that sum to about 1."""
-    sd = np.sqrt(state.squares / np.maximum(state.seen, 1.0)[..., None])
-    live = sd > 0
-    scale = np.sqrt(np.maximum(live.sum(axis=-1, keepdims=True), 1))
-    z = (x - state.mean) / np.where(live, sd, 1.0)
-    return LearnerInput(x, np.clip(np.where(np.isnan(z), 0.0, z), -_FAR, _FAR) / scale)

@@ -1,11 +1,14 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from oddsmith.arrays import Array, Ints
 from oddsmith.decision import State
 
-__all__ = ["Belief", "Learner", "LearnerInput"]
+__all__ = ["Belief", "Learner", "LearnerInput", "side_by_side"]
 
 
 class LearnerInput(NamedTuple):
@@ -23,6 +26,14 @@ class Belief(NamedTuple):
 
     mean: Array
     sd: Array
+
+
+def side_by_side(beliefs: Sequence[Belief], blend: int) -> Belief:
+    """The beliefs of several learners (…, N, K) and, if `blend` is not 0, the average of the first so many."""
+    every = list(beliefs)
+    if blend:
+        every.append(Belief(*(sum(parts) / blend for parts in zip(*every[:blend], strict=True))))
+    return Belief(*(np.stack(parts, axis=-2) for parts in zip(*every, strict=True)))
 
 
 class Learner(Protocol):

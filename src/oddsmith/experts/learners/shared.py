@@ -12,7 +12,7 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, arms_needed, check_names
-from oddsmith.experts.learners.base import Belief
+from oddsmith.experts.learners.base import Belief, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
@@ -136,10 +136,7 @@ class SharedExperts(Experts):
         known = Remembered(places, np.where(places >= 0, state.table.counts[places], 0.0))
         seen = standardised(state.moments, x)
         beliefs = [one.believe(own, seen, known) for one, own in zip(self.learners, state.learners, strict=True)]
-        if self.blend:
-            few = beliefs[: self.blend]
-            beliefs.append(Belief(*(sum(parts) / self.blend for parts in zip(*few, strict=True))))
-        return Belief(*(np.stack(parts, axis=-2) for parts in zip(*beliefs, strict=True)))
+        return side_by_side(beliefs, self.blend)
 
     def _form(self, offer: Offer) -> Array:
         """The form of this offer's context and features, 0 numbers where there are none."""

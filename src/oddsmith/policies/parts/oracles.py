@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,17 +28,14 @@ class OverOracle(MultiplicativeWeights):
 
     sharpness: float
     oracle: OracleName
+    rule: ClassVar["staticmethod[[Array, float, Bools | None], Array]"]
+    """The odds (…, K) that predictions (…, K), the sharpness and a mask give; each policy names its own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
             raise InvalidInput(f"oracle must be one of {', '.join(ORACLES)}; got {self.oracle!r}")
         number("sharpness", self.sharpness, low=0, high=np.inf)
-
-    @staticmethod
-    def rule(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
-        """The odds (…, K) that predictions (…, K) give; each policy names its own."""
-        raise NotImplementedError
 
     @property
     def prediction_range(self) -> tuple[float, float]:
@@ -49,7 +46,7 @@ class OverOracle(MultiplicativeWeights):
         check_eligible(eligible)
         predictions = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
         means = predicted(self.oracle, state.log_weights, predictions)
-        propensities = self.rule(means, self.sharpness, eligible)
+        propensities = type(self).rule(means, self.sharpness, eligible)
         if isinstance(context, AnyOffer):
             propensities = _shared_by_ties(propensities, means, eligible)
         return Odds(propensities, predictions, None, state.log_weights if np.isnan(predictions).any() else None)
