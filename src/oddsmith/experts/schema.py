@@ -32,6 +32,10 @@ from oddsmith.errors import InvalidInput
 __all__ = ["Form", "Schema", "as_numbers", "numeric"]
 
 _ABSENT: object = object()
+_ONE_FORM = (
+    "bring contexts in one form, which the first reward has fixed; for another one begin anew with a Schema, which "
+    "reads dicts, rows and frames (in a policy file: [schema], and another store)"
+)
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,7 @@ def numeric(context: Array, width: int | None) -> Array:
         raise InvalidInput(f"context must have at least one number; got none, shape {context.shape}")
     if width is not None and context.shape[-1] != width:
         raise InvalidInput(
-            f"context must have {width} numbers, as the first one had; got {context.shape[-1]}: "
-            "bring contexts in one form, always dicts or always arrays of one length"
+            f"context must have {width} numbers, as the first one had; got {context.shape[-1]}: {_ONE_FORM}"
         )
     with np.errstate(invalid="ignore"):
         encoded: Array = np.where(np.abs(context) < HUGE, context, np.nan)
@@ -200,12 +203,16 @@ def as_numbers(context: Context, schema: Schema | None, form: Form | None = None
         return schema.encode(context)
     named = has_names(context)
     if form is not None and form.named != named:
-        was, got = ("a dict or row", "an array") if form.named else (f"an array of {form.width} numbers", "names")
-        raise InvalidInput(
-            f"context must be {was}, as the first one was; got {got}: "
-            "bring contexts in one form, or give a Schema, which reads dicts, rows and frames"
-        )
+        was = "a dict or row" if form.named else f"an array of {form.width} numbers"
+        got = _names(context) if named else "an array"
+        raise InvalidInput(f"context must be {was}, as the first one was; got {got}: {_ONE_FORM}")
     return _HASHED.encode(context) if named else numeric(numbers(context), None if form is None else form.width)
+
+
+def _names(context: Context) -> str:
+    """The first names of a context that has some; its values are private."""
+    names = [str(name) for name in context] if isinstance(context, Mapping) else []
+    return f"names ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else "names"
 
 
 @lru_cache(maxsize=65_536)
