@@ -183,6 +183,8 @@ def _file(chart: Chart) -> Symptom:
 def _disk(chart: Chart) -> Symptom:
     if chart.file is None:
         return Symptom("ok", "the store is no file")
+    if chart.file.read_only:
+        return Symptom("ok", "the folder is read-only: the store can be read, and no service can write to it here")
     size, log, free = chart.file.size, chart.file.log_size, chart.file.free
     if free < 256 * _MIB or free < log:
         return Symptom("problem", f"the disk has {free / _MIB:,.0f} MiB left", "Make room: a full disk refuses events.")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.meta import check_format, check_owner
+from oddsmith.storage.sqlite.read_only import connect_to_read, is_read_only
 
 __all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "connect", "create_or_check_owner", "file_facts", "meta"]
 
@@ -43,13 +44,17 @@ class Lock:
 
 
 class FileFacts(NamedTuple):
-    """A store's file: its bytes, those of its write-ahead log and those free on its disk; its writer; its damage."""
+    """A store's file: its bytes, those of its write-ahead log and those free on its disk; its writer; its damage.
+
+    `read_only` where nothing can be written beside it.
+    """
 
     size: int
     log_size: int
     free: int
     holder: str | None
     broken: str | None
+    read_only: bool = False
 
 
 def file_facts(path: Path) -> FileFacts:
@@ -62,7 +67,8 @@ def file_facts(path: Path) -> FileFacts:
         report = str(error)
     log_size = beside.stat().st_size if beside.exists() else 0
     free = shutil.disk_usage(path.parent).free
-    return FileFacts(path.stat().st_size, log_size, free, _holder(path), None if report == "ok" else report)
+    broken = None if report == "ok" else report
+    return FileFacts(path.stat().st_size, log_size, free, _holder(path), broken, is_read_only(path))
 
 
 def _holder(path: Path) -> str | None:
@@ -88,11 +94,10 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         with suppress(OSError):  # SQLite says better what is wrong with the place
             path.touch(mode=0o600)  # it will hold people's contexts
     try:
+        if read_only:
+            return connect_to_read(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            if read_only:
-                connection.execute("pragma query_only = on")
-                return connection
             mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
             if mode != "wal":
                 raise StoreFailed(f"{path} must be on a disk that allows a write-ahead log; SQLite chose {mode!r}")
