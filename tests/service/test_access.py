@@ -8,6 +8,7 @@ import pytest
 
 from oddsmith.service.keys import ALL_SCOPES, create, revoke
 from oddsmith.service.routes import ROUTES as TABLE_OF_ROUTES
+from service.live import ask
 from service.served import CONTEXT, Here, here, place
 
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
@@ -112,6 +113,29 @@ def test_scopes_and_experiments(guarded: Guarded, method: str, path: str) -> Non
         else:
             assert there == 200 if allowed else there == 403
         assert guarded.status(method, path, guarded.tokens[scope]) == (200 if allowed else 403)
+
+
+WRONG_BODIES = (b"", b"[]," * 20_000, b"{", b'{"ctx": 1}', b'"\xff"', b"x" * 2_000_000)
+
+
+@pytest.mark.parametrize(("method", "path"), [one for one in SCOPES if one[1] not in OPEN])
+def test_the_key_is_looked_at_before_the_body(guarded: Guarded, method: str, path: str) -> None:
+    """Whatever is wrong with the body, who may not ask is not told, and nothing of it is read."""
+    where = path.replace("{id}", "known")
+    nobody = ["od_" + "A" * 43, guarded.tokens["revoked"], ""]
+    wrong = [key for scope in ALL_SCOPES if scope not in TABLE[path] for key in (scope, f"shop {scope}")]
+    for tokens, status in ((nobody, 401), ([guarded.tokens[key] for key in wrong], 403)):
+        for token in tokens:
+            for body in WRONG_BODIES:
+                headers = {"Authorization": f"Bearer {token}"}
+                assert guarded.ask(method, where, content=body, headers=headers).status_code == status
+            head = [(b"authorization", f"Bearer {token}".encode()), (b"content-length", b"999999999")]
+            scope = {"method": method, "path": where, "raw_path": where.encode(), "headers": head}
+            answer, taken = ask(guarded.app, scope, [])  # there is no body to wait for: it would wait for ever
+            assert (answer.status, taken) == (status, 0)
+    if method == "POST":
+        fits = {"Authorization": f"Bearer {guarded.tokens['shop admin']}"}
+        assert guarded.ask(method, where, content=b"{", headers=fits).status_code == 400
 
 
 def test_nothing_is_written_for_who_may_not(guarded: Guarded) -> None:

@@ -18,7 +18,7 @@ CARELESS = (
     + """
 from oddsmith.service import app, limits
 none = dict.fromkeys(("body", "headers", "header_bytes", "target"), 1 << 40)
-app.Limits = lambda inner, begin, end, **_: limits.Limits(inner, begin, end, **none)
+app.Limits = lambda inner, begin, end, enter, **_: limits.Limits(inner, begin, end, enter, **none)
 """
 )
 VALID = json.dumps({"context": CONTEXT, "id": "x"}).encode()

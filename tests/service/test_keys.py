@@ -17,7 +17,7 @@ import oddsmith as od
 from oddsmith.cli import keys as key_commands
 from oddsmith.cli.main import main
 from oddsmith.service import keys
-from oddsmith.service.access import ANYONE, authorize, check_bind, is_loopback
+from oddsmith.service.access import ANYONE, Forbidden, authorize, check_bind, check_scope, is_loopback
 from oddsmith.service.keys import ALL_SCOPES, Key, KeyRing, Scope, create, read_keys, revoke
 from oddsmith.service.response import Refusal
 from oddsmith.service.routes import ROUTES
@@ -84,8 +84,16 @@ def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: Any) -> 
         assert compared == [key.sha256 for key in ring.keys]
 
 
-def outcome(found: Key | Refusal) -> int:
-    return found.status if isinstance(found, Refusal) else 200
+def outcome(ring: KeyRing | None, header: str | None, route: tuple[str, str], experiment: str | None) -> int:
+    """The status of both questions, one after the other: of the head, and of the experiment in the body."""
+    found = authorize(ring, header, SCOPES[route])
+    if isinstance(found, Refusal):
+        return found.status
+    try:
+        check_scope(found, SCOPES[route], experiment)
+    except Forbidden:
+        return 403
+    return 200
 
 
 def test_the_table_of_routes_is_the_one_described() -> None:
@@ -97,7 +105,7 @@ def test_the_table_of_routes_is_the_one_described() -> None:
 @pytest.mark.parametrize("route", SCOPES, ids=" ".join)
 def test_every_route_with_every_kind_of_key(route: tuple[str, str], path: Path) -> None:
     def asked(header: str | None, experiment: str | None = "news") -> int:
-        return outcome(authorize(ring, header, SCOPES[route], experiment))
+        return outcome(ring, header, route, experiment)
 
     tokens = {scope: create(path, scope, [scope]) for scope in ALL_SCOPES}
     tenant = create(path, "tenant", ["admin"], ["shop"])
@@ -115,7 +123,7 @@ def test_every_route_with_every_kind_of_key(route: tuple[str, str], path: Path) 
     for experiment, status in (("shop", 200), ("news", 403), ("no-such", 403), (None, 403), ("", 403)):
         assert asked(f"Bearer {tenant}", experiment) == (200 if free else status)
         assert asked(f"Bearer {good}", experiment) == 200
-    assert authorize(None, None, SCOPES[route], "news") is ANYONE
+    assert authorize(None, None, SCOPES[route]) is ANYONE
 
 
 def test_a_refusal_tells_nothing_about_keys(path: Path) -> None:
@@ -123,12 +131,17 @@ def test_a_refusal_tells_nothing_about_keys(path: Path) -> None:
     revoke(path, "old")
     ring, needed = KeyRing.read(path), SCOPES["POST", "/v1/decide"]
     headers = (None, "Basic x", "Bearer x", f"Bearer {revoked}", "Bearer od_" + "A" * 43)
-    assert len({authorize(ring, header, needed, "news") for header in headers}) == 1
-    said = authorize(ring, f"Bearer {limited}", needed, "news" * 1000)
-    assert isinstance(said, Refusal)
-    assert len(said.error) < 250
-    assert "mine" not in said.error
-    assert "shop" not in said.error
+    assert len({authorize(ring, header, needed) for header in headers}) == 1
+    key = authorize(ring, f"Bearer {limited}", needed)
+    assert isinstance(key, Key)
+    with pytest.raises(Forbidden) as experiment:
+        check_scope(key, needed, "news" * 1000)
+    scope = authorize(ring, f"Bearer {limited}", SCOPES["POST", "/v1/reward"])
+    assert isinstance(scope, Refusal)
+    for said in (str(experiment.value), scope.error):
+        assert len(said) < 250
+        assert "mine" not in said
+        assert "shop" not in said
 
 
 def test_a_broken_file_keeps_the_keys_and_is_logged_once(path: Path, caplog: Any) -> None:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from ipaddress import ip_address
 
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.service.keys import Key, KeyRing, Scope
 from oddsmith.service.response import Refusal
 
-__all__ = ["ANYONE", "authorize", "check_bind", "is_loopback"]
+__all__ = ["ANYONE", "Forbidden", "authorize", "check_bind", "check_scope", "is_loopback"]
 
 ANYONE = Key("anyone", "", ("admin",), (), datetime.fromtimestamp(0, UTC))
 """The key of every caller where no key is needed; no token has its hash."""
@@ -15,15 +15,17 @@ ANYONE = Key("anyone", "", ("admin",), (), datetime.fromtimestamp(0, UTC))
 _NO_KEY = Refusal(401, "unauthorized", "Authorization must be 'Bearer KEY' with a key that is in force")
 
 
-def authorize(
-    ring: KeyRing | None, header: str | None, scopes: frozenset[Scope], experiment: str | None
-) -> Key | Refusal:
+class Forbidden(OddsmithError):
+    """The key does not allow this."""
+
+
+def authorize(ring: KeyRing | None, header: str | None, scopes: frozenset[Scope]) -> Key | Refusal:
     """The key of a request's Authorization header, or the refusal; `ANYONE` without a key ring or without scopes.
 
-    A key needs one of the scopes, or admin. `experiment` is None for routes about all experiments at once. Call this
-    before the experiment is looked up: a key of another experiment must not learn whether this one exists.
+    A key needs one of the scopes, or admin, for some experiment. All of this is known before the body is read; for
+    which experiment it asks is not, see `check_scope`.
 
-    >>> authorize(None, None, frozenset({"decide"}), "news").name
+    >>> authorize(None, None, frozenset({"decide"})).name
     'anyone'
     """
     if ring is None or not scopes:
@@ -32,11 +34,23 @@ def authorize(
     key = ring.find(token) if scheme.lower() == "bearer" else None
     if key is None:
         return _NO_KEY
-    if any(key.may(scope, experiment) for scope in scopes):
+    if any(key.may(scope, one) for scope in scopes for one in key.experiments or (None,)):
         return key
-    needed = " or ".join([*sorted(scopes - {"admin"}), "admin"])
-    where = "all experiments" if experiment is None else f"the experiment {experiment!r:.80}"
-    return Refusal(403, "forbidden", f"the key must have the scope {needed} for {where}; this one does not")
+    return Refusal(403, "forbidden", f"the key must have the scope {_needed(scopes)}; this one does not")
+
+
+def check_scope(key: Key, scopes: frozenset[Scope], experiment: str | None) -> None:
+    """Refuses a key that has none of the scopes for this experiment; None is for routes about all of them at once.
+
+    Call this before the experiment is looked up: a key of another experiment must not learn whether this one exists.
+    """
+    if scopes and not any(key.may(scope, experiment) for scope in scopes):
+        where = "all experiments" if experiment is None else f"the experiment {experiment!r:.80}"
+        raise Forbidden(f"the key must have the scope {_needed(scopes)} for {where}; this one does not")
+
+
+def _needed(scopes: frozenset[Scope]) -> str:
+    return " or ".join([*sorted(scopes - {"admin"}), "admin"])
 
 
 def check_bind(host: str, ring: KeyRing | None) -> None:

@@ -4,14 +4,16 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
-from oddsmith.service.access import authorize
+from oddsmith.service.access import ANYONE, Forbidden, authorize, check_scope
 from oddsmith.service.clock import Clock
-from oddsmith.service.keys import KeyRing
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
 from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
@@ -20,11 +22,26 @@ from oddsmith.service.routes import ROUTES, Route
 from oddsmith.service.wrong_messages import sentence
 from oddsmith.spelling import did_you_mean, hint
 
-__all__ = ["App", "make_app"]
+__all__ = ["App", "Call", "make_app"]
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+_KINDS: dict[type[Exception], tuple[int, str]] = {
+    Forbidden: (403, "forbidden"),
+    NotFound: (404, "not_found"),
+    Conflict: (409, "conflict"),
+    StoreFailed: (503, "store_failed"),
+}
 _FULL = ("disk is full", "database or disk is full", "No space left")
+
+
+class Call(NamedTuple):
+    """A request whose body is not read yet: its route, the parameters in its path, its query, and whose key it has."""
+
+    route: Route
+    parameters: dict[str, str]
+    query: bytes
+    key: Key
 
 
 class App:
@@ -39,9 +56,8 @@ class App:
             if route.message is not None
         }
 
-    async def __call__(self, scope: HttpScope, body: bytes) -> Response:
-        """The answer to one request."""
-        start = time.perf_counter()
+    def enter(self, scope: HttpScope) -> Call | Response:
+        """The call that a head stands for, or its refusal: of the path, of the method, of the key and its scopes."""
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
         if route is None:
@@ -49,11 +65,36 @@ class App:
             if isinstance(match, Response):
                 return match
             route, parameters = match
-        if method == "GET":
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-            body = _encode(query | parameters)
+        key: Key | Refusal = ANYONE
+        if self.service.ring is not None and route.scopes:
+            sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            key = authorize(self.service.ring, sent.decode("latin-1"), route.scopes)
+        if isinstance(key, Refusal):
+            self.service.metrics.series(route.path, key.status)[0].inc()
+            return key.response()
+        return Call(route, parameters, scope["query_string"], key)
+
+    async def __call__(self, call: Call, body: bytes) -> Response:
+        """The answer to one call."""
+        start = time.perf_counter()
+        route = call.route
+        if route.method == "GET":
+            query = dict(parse_qsl(call.query.decode("latin-1"), keep_blank_values=True))
+            body = _encode(query | call.parameters)
         try:
-            response = await self._answer(route, scope, body)
+            if route.message is None:
+                check_scope(call.key, route.scopes, None)
+                answer = await route.handler(self.service)
+            else:
+                message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
+                name = message.experiment
+                if name is None and len(experiments) == 1:
+                    (name,) = experiments
+                experiment = experiments.get(name or "")
+                if experiment is None or experiment.follower.now.state is None or call.key is not ANYONE:
+                    self._check(call, name, experiment)
+                answer = await route.handler(experiment, message)
+            response = answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
             response = _refusal(error, route, body).response()
         except Exception:
@@ -64,35 +105,18 @@ class App:
         seconds.observe(time.perf_counter() - start)
         return response
 
-    async def _answer(self, route: Route, scope: HttpScope, body: bytes) -> Response:
-        """What the route's handler answers, if the key allows it."""
-        experiments = self.service.experiments
-        message = None if route.message is None else self._decoders[route.handler].decode(body)
-        name = None if message is None else message.experiment
-        if message is not None and name is None and len(experiments) == 1:
-            (name,) = experiments
-        if self.service.ring is not None and (refused := self._refused(route, scope, name)) is not None:
-            return refused.response()
-        if message is None:
-            answer = await route.handler(self.service)
-        else:
-            experiment = experiments.get(name or "")
-            if experiment is None:
-                raise self._unknown(name, route, scope)
-            if experiment.follower.now.state is None:
-                raise StoreFailed(f"experiment {name!r} is not ready: {experiment.follower.trouble}")
-            answer = await route.handler(experiment, message)
-        return answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
+    def _check(self, call: Call, name: str | None, experiment: Experiment | None) -> None:
+        """Refuses what the key does not allow, a name that no experiment has, and one that is not ready."""
+        check_scope(call.key, call.route.scopes, name)
+        if experiment is None:
+            raise self._unknown(call, name)
+        if experiment.follower.now.state is None:
+            raise StoreFailed(f"experiment {name!r} is not ready: {experiment.follower.trouble}")
 
-    def _refused(self, route: Route, scope: HttpScope, experiment: str | None) -> Refusal | None:
-        header = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
-        access = authorize(self.service.ring, header, route.scopes, experiment)
-        return access if isinstance(access, Refusal) else None
-
-    def _unknown(self, name: str | None, route: Route, scope: HttpScope) -> InvalidInput:
+    def _unknown(self, call: Call, name: str | None) -> InvalidInput:
         """The refusal of an experiment's name; it names only experiments that the key may call."""
-        count = len(self.service.experiments)
-        names = [one for one in self.service.experiments if self._refused(route, scope, one) is None]
+        count, scopes = len(self.service.experiments), call.route.scopes
+        names = [one for one in self.service.experiments if any(call.key.may(scope, one) for scope in scopes)]
         listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "") if names else "none that this key may call"
         if name is None:
             return InvalidInput(f"experiment must be given where there are {count}, {listed}; got none")
@@ -103,8 +127,9 @@ class App:
 def make_app(opened: Sequence[Opened], *, keys: KeyRing | None = None, clock: Clock | None = None) -> Limits:
     """The ASGI application that serves these experiments, and closes their stores at its end."""
     service = Service(opened, ROUTES, keys, clock)
+    app = App(service)
     limits = {route.path: route.body_bytes for route in ROUTES}
-    return Limits(App(service), service.begin, service.end, body_bytes=limits, local=keys is None)
+    return Limits(app, service.begin, service.end, enter=app.enter, body_bytes=limits, local=keys is None)
 
 
 def _find(method: str, path: str) -> tuple[Route, dict[str, str]] | Response:
@@ -132,5 +157,4 @@ def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
         return Refusal(400, "malformed", f"the body must be JSON; {text:.200}")
     if isinstance(error, StoreFailed) and any(word in text for word in _FULL):
         return Refusal(507, "disk_full", text)
-    kinds = {NotFound: (404, "not_found"), Conflict: (409, "conflict"), StoreFailed: (503, "store_failed")}
-    return Refusal(*next((kinds[kind] for kind in kinds if isinstance(error, kind)), (422, "invalid")), text)
+    return Refusal(*next((_KINDS[kind] for kind in _KINDS if isinstance(error, kind)), (422, "invalid")), text)

@@ -24,6 +24,7 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 """Sent with every answer, unless a route has set its own."""
 
+_CLOSE = (b"connection", b"close")
 _ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"authorization"})
 
 
@@ -31,19 +32,26 @@ async def _nothing() -> None:
     """What begins and ends where there is nothing to do."""
 
 
+def _as_it_is(scope: HttpScope) -> HttpScope:
+    """The head, for an application that reads it for itself."""
+    return scope
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
 
+    `enter` reads the head alone: it returns what `app` takes beside the body, or an answer for which no body is read.
     `begin` and `end` are awaited at the start and the end of the server. `body_bytes` limits the bodies of paths, and
     `body` those of all others; at most the limit is kept of a body, however it is sent. `target` limits path and
     query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves programs
     of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
     """
 
-    app: Callable[[HttpScope, bytes], Awaitable[Response]]
+    app: Callable[[Any, bytes], Awaitable[Response]]
     begin: Callable[[], Awaitable[None]] = _nothing
     end: Callable[[], Awaitable[None]] = _nothing
+    enter: Callable[[HttpScope], Any] = _as_it_is
     body: int = 65_536
     body_bytes: Mapping[str, int] = field(default_factory=dict)
     headers: int = 64
@@ -56,14 +64,23 @@ class Limits:
         if scope["type"] != "http":
             await self._live(receive, send)
             return
-        limit = self.body_bytes.get(scope["path"], self.body)
-        body = self._refused(scope, limit) or await _gathered(receive, limit)
-        if body is None:
-            return  # the caller is gone
-        if isinstance(body, Refusal):  # what is left of the request is never read
-            response = body.response((b"connection", b"close"))
+        once: dict[bytes, bytes] = {}
+        twice, size = b"", 0
+        for name, value in scope["headers"]:
+            size += len(name) + len(value) + 4
+            if name in _ONCE:
+                twice = name if name in once else twice
+                once[name] = value
+        call = self._refused(scope, size, once) or self.enter(scope)  # the head, then the key, and only then the body
+        if isinstance(call, Response):
+            call = _without_body(call, once)
         else:
-            response = await self.app(scope, body)
+            limit = self.body_bytes.get(scope["path"], self.body)
+            body = await _gathered(receive, limit, once, twice)
+            if body is None:
+                return  # the caller is gone
+            call = body if isinstance(body, Response) else await self.app(call, body)
+        response: Response = call
         own = {name for name, _ in response.headers}
         length = (b"content-length", b"%d" % len(response.body))
         headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
@@ -83,38 +100,31 @@ class Limits:
         await self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _refused(self, scope: HttpScope, limit: int) -> Refusal | None:
-        """Why the head alone is enough to refuse."""
+    def _refused(self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]) -> Response | None:
+        """Why the head is too much, or comes from elsewhere; `size` is that of its headers."""
         target = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
         if target > self.target:
-            return Refusal(414, "path_too_long", f"path and query must have at most {self.target:,} bytes")
-        pairs = scope["headers"]
-        size = 0
-        once: dict[bytes, bytes] = {}
-        for name, value in pairs:
-            size += len(name) + len(value) + 4
-            if name in _ONCE:
-                if name in once:
-                    return _malformed(f"the header {name.decode()} must be sent once")
-                once[name] = value
-        if len(pairs) > self.headers or size > self.header_bytes:
+            return _final(414, "path_too_long", f"path and query must have at most {self.target:,} bytes")
+        if len(scope["headers"]) > self.headers or size > self.header_bytes:
             most = f"{self.headers} headers and {self.header_bytes:,} bytes of them"
-            return Refusal(431, "headers_too_large", f"a request must have at most {most}")
+            return _final(431, "headers_too_large", f"a request must have at most {most}")
         if self.local and not _is_local(once.get(b"host"), once.get(b"origin")):
             here = "a service without keys must be called from this machine, and not by a page of another site"
-            return Refusal(403, "forbidden", f"{here}; Host or Origin names another place")
-        length = once.get(b"content-length")
-        if length is None:
-            return None
+            return _final(403, "forbidden", f"{here}; Host or Origin names another place")
+        return None
+
+
+async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes) -> bytes | Response | None:
+    """The whole body, or the refusal of the one that the head announces; None if the caller is gone."""
+    if twice:
+        return _malformed(f"the header {twice.decode()} must be sent once")
+    if (length := once.get(b"content-length")) is not None:
         if b"transfer-encoding" in once:
             return _malformed("content-length and transfer-encoding must not be sent together")
         if not length.isdigit():
             return _malformed("content-length must be a whole number")
-        return _too_large(limit) if len(length) > 18 or int(length) > limit else None
-
-
-async def _gathered(receive: Receive, limit: int) -> bytes | Refusal | None:
-    """The whole body, or why there is none; None if the caller is gone."""
+        if len(length) > 18 or int(length) > limit:
+            return _too_large(limit)
     whole = bytearray()  # not a list of parts: a million parts of one byte would be 50 MB
     while True:
         message = await receive()
@@ -140,9 +150,22 @@ def _is_local(host: bytes | None, origin: bytes | None) -> bool:
         return False
 
 
-def _malformed(why: str) -> Refusal:
-    return Refusal(400, "malformed", why)
+def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
+    """An answer that did not wait for the body; the connection goes on only if the rest of that can be short."""
+    length = once.get(b"content-length", b"0")
+    if b"transfer-encoding" not in once and length.isdigit() and len(length) <= 5:
+        return response
+    return response._replace(headers=list(dict.fromkeys([*response.headers, _CLOSE])))
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "too_large", f"the body must have at most {limit:,} bytes")
+def _malformed(why: str) -> Response:
+    return _final(400, "malformed", why)
+
+
+def _too_large(limit: int) -> Response:
+    return _final(413, "too_large", f"the body must have at most {limit:,} bytes")
+
+
+def _final(status: int, code: str, why: str) -> Response:
+    """A refusal after which the connection is closed: what is left of the request is never read."""
+    return Refusal(status, code, why).response(_CLOSE)

@@ -91,7 +91,7 @@ class Wire(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Send the refusal and close; where the answer to an earlier request is due or half sent, only close."""
         last = self.cycle
-        free = last is None or last.response_complete
+        free = last is None or (last.response_complete and self._in_head)  # else it was answered before its body came
         if free or not (self._in_head or self.pipeline or last.response_started):
             phrase = HTTPStatus(refusal.status).phrase
             response = refusal.response((b"connection", b"close"))
