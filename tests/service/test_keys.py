@@ -1,7 +1,6 @@
-"""Keys: shown once, kept as hashes, compared in constant time, never lost; and what they open (S1)."""
+"""Keys: shown once, kept as hashes, found by hash, ended in time, never lost; and what they open (S1)."""
 
 import hashlib
-import hmac
 import json
 import logging
 import subprocess
@@ -44,11 +43,12 @@ def test_a_token_is_256_random_bits_and_only_its_hash_is_kept(path: Path) -> Non
     assert all(len(token) == 46 and token.startswith("od_") for token in tokens)
     text = path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [key.sha256 for key in read_keys(path)] == [hashlib.sha256(t.encode()).hexdigest() for t in tokens]
+    hashes = [token.sha256 for key in read_keys(path) for token in key.tokens]
+    assert hashes == [hashlib.sha256(t.encode()).hexdigest() for t in tokens]
     assert not any(token in text or token[3:] in text for token in tokens)
     assert "sha256" in text
-    assert not any(key.sha256 in repr(key) for key in read_keys(path))
-    assert json.loads(text)["format"] == "oddsmith keys 1"
+    assert not any(digest in f"{key!r} {key.tokens!r}" for key in read_keys(path) for digest in hashes)
+    assert json.loads(text)["format"] == "oddsmith keys 2"
 
 
 def test_who_finds_every_key_and_no_other(path: Path) -> None:
@@ -68,20 +68,23 @@ def test_who_finds_every_key_and_no_other(path: Path) -> None:
     assert not ring.live()
 
 
-def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: Any) -> None:
+def test_a_key_is_found_by_one_look_however_many_there_are(path: Path, monkeypatch: Any) -> None:
+    """Counted, not timed: one hash, one stat and one look in a dictionary, for right and wrong tokens."""
     tokens = [create(path, f"k{i}", ["read"]) for i in range(7)]
-    ring, compared = KeyRing.read(path), list[str]()
-    real = hmac.compare_digest
+    ring, hashed = KeyRing.read(path), list[str]()
+    real = keys._digest
 
-    def noted(kept: str, given: str) -> bool:
-        compared.append(kept)
-        return real(kept, given)
+    def noted(token: str) -> str:
+        hashed.append(token)
+        return real(token)
 
-    monkeypatch.setattr(hmac, "compare_digest", noted)
+    monkeypatch.setattr(keys, "_digest", noted)
+    monkeypatch.setattr(keys, "read_keys", None)  # an unchanged file is not read again
     for token in (tokens[0], tokens[-1], "od_" + "A" * 43):
-        compared.clear()
         ring.find(token)
-        assert compared == [key.sha256 for key in ring.keys]
+    assert hashed == [tokens[0], tokens[-1], "od_" + "A" * 43]
+    assert ring.find("x" * 100_000) is None
+    assert len(hashed) == 3  # what is no token is not even hashed
 
 
 def outcome(ring: KeyRing | None, header: str | None, route: tuple[str, str], experiment: str | None) -> int:
@@ -202,16 +205,17 @@ def changed(**fields: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "another format": (lambda file: {**file, "format": "oddsmith keys 2"}, "must be a file of format"),
+    "another format": (lambda file: {**file, "format": "oddsmith keys 1"}, "must be a file of format"),
     "a list": (lambda file: file["keys"], "Expected `object`"),
     "the same name twice": (lambda file: {**file, "keys": file["keys"] * 2}, "each key once; got the same name"),
-    "an unknown field": (changed(expires="never"), "expires"),
+    "an unknown field": (changed(owner="me"), "owner"),
     "an unknown scope": (changed(scopes=["root"]), "root"),
     "no scopes": (changed(scopes=[]), "length >= 1"),
-    "half a hash": (changed(sha256="ab" * 16), "regex"),
+    "half a hash": (changed(tokens=[{"sha256": "ab" * 16, "created": "2026-01-01T00:00:00Z"}]), "regex"),
+    "no token": (changed(tokens=[]), "length >= 1"),
     "a name with a line end": (changed(name="one\n"), "regex"),
     "an experiment with a path": (changed(experiments=["../x"]), "regex"),
-    "no time": (changed(created="today"), "RFC3339"),
+    "no time": (changed(revoked="today"), "RFC3339"),
 }
 
 
@@ -229,7 +233,7 @@ def test_a_file_that_is_not_ours_is_refused(case: str, path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"null"])
 def test_no_json_is_refused(content: bytes, path: Path) -> None:
     path.write_bytes(content)
-    with pytest.raises(od.BadFile, match=r"must be a file of format 'oddsmith keys 1'"):
+    with pytest.raises(od.BadFile, match=r"must be a file of format 'oddsmith keys 2'"):
         read_keys(path)
 
 
@@ -280,7 +284,7 @@ def test_commands(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     assert [row["name"] for row in json.loads(listed)] == ["shop"]
     assert json.loads(listed)[0]["revoked"] in table
     assert said("list").splitlines()[1].split()[:3] == ["ops", "admin", "all"]
-    assert not any(secret in text for text in (table, listed) for secret in (token[3:], key.sha256))
+    assert not any(secret in text for text in (table, listed) for secret in (token[3:], key.tokens[0].sha256))
     assert "must be new" in said("create", "ops", "--scope", "read", code=2)
     assert "name must be 1 to 64" in said("create", "Ops!", "--scope", "read", code=2)
     assert "experiments must be 1 to 64" in said("create", "x", "--scope", "read", "--experiment", "../x", code=2)
