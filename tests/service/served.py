@@ -28,6 +28,7 @@ from oddsmith.service.keys import KeyRing
 from oddsmith.service.limits import Limits
 from oddsmith.service.opening import open_experiments
 from oddsmith.service.process import Service
+from oddsmith.service.rates import Rate
 from storage.samples import reference, stored
 
 ARMS = ("sports", "politics", "tech")
@@ -125,9 +126,16 @@ class Here:
 
 
 @contextmanager
-def here(*files: Path, keys: Path | None = None, clock: Clock | None = None, seconds: float = 30.0) -> Iterator[Here]:
+def here(
+    *files: Path,
+    keys: Path | None = None,
+    clock: Clock | None = None,
+    seconds: float = 30.0,
+    rate: Rate | None = None,
+) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
-    app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
+    ring = None if keys is None else KeyRing.read(keys)
+    app: Any = make_app(open_experiments(files), keys=ring, clock=clock, rate=rate)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     with (
         start_blocking_portal() as portal,

@@ -11,6 +11,7 @@ import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.service.access import authorize
 from oddsmith.service.keys import KeyRing, create, read_keys, revoke, rotate
+from oddsmith.service.rates import Rate
 
 
 @pytest.fixture
@@ -49,14 +50,14 @@ def test_a_key_ends_while_the_ring_is_read(path: Path) -> None:
 
 
 def test_a_rotated_key_has_two_tokens_until_the_overlap_ends(path: Path) -> None:
-    first = create(path, "shop", ["decide"], ["news"])
+    first = create(path, "shop", ["decide"], ["news"], rate=Rate(5.0, 9))
     time = Time()
     ring = KeyRing.read(path, clock=time)
     second = rotate(path, "shop", overlap=timedelta(days=7))
     found = [ring.find(token) for token in (first, second)]
     assert found[0] == found[1]
     assert found[0] is not None
-    assert (found[0].scopes, found[0].experiments) == (("decide",), ("news",))
+    assert (found[0].scopes, found[0].experiments, found[0].rate) == (("decide",), ("news",), Rate(5.0, 9))
     time.pass_by(days=7.01)
     assert [ring.find(token) is not None for token in (first, second)] == [False, True]
     third = rotate(path, "shop", overlap=timedelta(0))
@@ -85,7 +86,8 @@ def test_commands_of_keys_that_end(tmp_path: Path, monkeypatch: Any, capsys: Any
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ODDSMITH_KEYS", raising=False)
-    first = said("create", "shop", "--scope", "decide", "--expires-in", "90d").splitlines()[0]
+    more = ("--expires-in", "90d", "--rate", "30/m", "--burst", "10")
+    first = said("create", "shop", "--scope", "decide", *more).splitlines()[0]
     second, sentence = said("rotate", "shop").splitlines()
     assert sentence == (
         "This is the key 'shop' from now on. It is not shown again; the one before stays in force for 7d."
@@ -95,8 +97,9 @@ def test_commands_of_keys_that_end(tmp_path: Path, monkeypatch: Any, capsys: Any
     (row,) = json.loads(said("list", "--json"))
     days = [(datetime.fromisoformat(row[name]) - datetime.now(UTC)).days for name in ("expires", "old_until")]
     assert days == [89, 6]
+    assert row["rate"] == "0.5/s, burst 10"
     table = said("list")
-    assert all(cell in table for cell in (row["expires"], row["old_until"], "old until"))
+    assert all(cell in table for cell in (row["expires"], row["old_until"], row["rate"], "old until"))
     assert "is refused from the next request on" in said("rotate", "shop", "--overlap", "0s")
     assert [ring.find(token) is None for token in (first, second)] == [True, True]
     said("create", "fair", "--scope", "read", "--expires-on", f"{datetime.now(UTC).year + 1}-01-31")
@@ -106,6 +109,10 @@ def test_commands_of_keys_that_end(tmp_path: Path, monkeypatch: Any, capsys: Any
         (("--expires-in", "99999999w"), "up to 36500d"),
         (("--expires-on", "tomorrow"), "expires-on must be a day like 2027-01-31"),
         (("--expires-on", "2020-01-01"), "expires must be in the future"),
+        (("--rate", "fast"), "rate must be a number above 0 of calls by /s, /m or /h"),
+        (("--rate", "0/s"), "rate must be a number above 0"),
+        (("--rate", "1/s", "--burst", "0"), "burst must be 1 to"),
+        (("--burst", "3"), "burst must stand beside rate"),
         (("--expires-in", "1d", "--expires-on", "2030-01-01"), "not allowed with"),
     ):
         assert why in said("create", "x", "--scope", "read", *words, code=2)

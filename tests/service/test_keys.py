@@ -212,6 +212,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "an unknown scope": (changed(scopes=["root"]), "root"),
     "no scopes": (changed(scopes=[]), "length >= 1"),
     "half a hash": (changed(tokens=[{"sha256": "ab" * 16, "created": "2026-01-01T00:00:00Z"}]), "regex"),
+    "a rate of nothing": (changed(rate={"per_second": 0, "burst": 1}), "> 0"),
     "no token": (changed(tokens=[]), "length >= 1"),
     "a name with a line end": (changed(name="one\n"), "regex"),
     "an experiment with a path": (changed(experiments=["../x"]), "regex"),

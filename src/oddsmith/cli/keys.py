@@ -29,6 +29,8 @@ def add_commands(commands: Commands) -> None:
     create.add_argument("name", help="what lists and logs call it: 1 to 64 of a-z, 0-9, - and _")
     create.add_argument("--scope", nargs="+", required=True, choices=_SCOPES, help="what it allows; admin: all of it")
     create.add_argument("--experiment", nargs="+", default=[], metavar="NAME", help="only for these (default: all)")
+    create.add_argument("--rate", metavar="N/s", help="calls that it may make, as in 100/s (default: that of serve)")
+    create.add_argument("--burst", type=int, metavar="N", help="calls at once after a pause (default: one second's)")
     listing = actions.add_parser("list", help="all keys, without what is secret")
     listing.add_argument("--json", action="store_true", help="print JSON for programs")
     rotate = actions.add_parser("rotate", help="make another token for a key; the one before ends soon")
@@ -75,7 +77,8 @@ def _end(asked: argparse.Namespace) -> datetime | None:
 
 
 def _create(asked: argparse.Namespace) -> str:
-    token = _keys().create(asked.keys, asked.name, asked.scope, asked.experiment, expires=_end(asked))
+    rate = import_extra("oddsmith.service.rates", "keys need", "service").read_rate(asked.rate, asked.burst)
+    token = _keys().create(asked.keys, asked.name, asked.scope, asked.experiment, expires=_end(asked), rate=rate)
     return f"{token}\nThis is the key {asked.name!r}. It is not shown again: {asked.keys} holds only its hash."
 
 
@@ -94,7 +97,7 @@ def _list(asked: argparse.Namespace) -> str:
         return as_json(rows)
     if not rows:
         return f"{asked.keys} holds no keys."
-    blank = {"experiments": "all", "expires": "never", "old_until": "", "revoked": "no"}
+    blank = {"experiments": "all", "expires": "never", "old_until": "", "rate": "", "revoked": "no"}
     shown = [[" ".join(v) if isinstance(v, list) else v or "" for v in row.values()] for row in rows]
     cells = tuple(tuple(cell or blank[name] for name, cell in zip(rows[0], row, strict=True)) for row in shown)
     return str(Table(tuple(name.replace("_", " ") for name in rows[0]), cells))
@@ -111,6 +114,7 @@ def _row(key: "Key") -> dict[str, str | list[str] | None]:
         "created": last.created.isoformat(),
         "expires": _text(last.expires),
         "old_until": _text(old if old is not None and old > datetime.now(UTC) else None),
+        "rate": None if key.rate is None else str(key.rate),
         "revoked": _text(key.revoked),
     }
 

@@ -21,6 +21,9 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("--port", default=os.environ.get("ODDSMITH_PORT", "8000"), help="(default: 8000; 0: any free)")
     keys = "its keys (oddsmith keys); without them only this machine may call, and needs none"
     serve.add_argument("--keys", type=Path, default=os.environ.get("ODDSMITH_KEYS"), metavar="FILE", help=keys)
+    rate = "calls that a key without a rate of its own may make, as in 100/s; without keys, all callers together"
+    serve.add_argument("--rate", metavar="N/s", help=f"{rate} (default: no limit)")
+    serve.add_argument("--burst", type=int, metavar="N", help="calls at once after a pause (default: one second's)")
     serve.set_defaults(run=_serve)
 
 
@@ -29,9 +32,11 @@ def _serve(asked: argparse.Namespace) -> str:
     from oddsmith.service.access import check_bind
     from oddsmith.service.keys import KeyRing
     from oddsmith.service.opening import open_experiments
+    from oddsmith.service.rates import read_rate
 
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")
+    rate = read_rate(asked.rate, asked.burst)
     ring = None if asked.keys is None else KeyRing.read(asked.keys)
     check_bind(asked.host, ring)
     with closing(_listen(asked.host, int(asked.port))) as door:
@@ -41,7 +46,7 @@ def _serve(asked: argparse.Namespace) -> str:
             about = f"{one.file.name} of {one.file.path}, store {one.settings.place}"
             print(f"oddsmith: experiment {about}", file=sys.stderr)
         print(f"oddsmith: listening on {address} {'with' if ring else 'without'} keys", file=sys.stderr, flush=True)
-        serve(opened, ring, door)
+        serve(opened, door, keys=ring, rate=rate)
     return "oddsmith: stopped; what was answered is on disk"
 
 

@@ -15,8 +15,10 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
+from oddsmith.service.messages import DecideBatch, RewardBatch
 from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
+from oddsmith.service.rates import Rate, TooMany
 from oddsmith.service.response import JSON, Refusal, Response
 from oddsmith.service.routes import ROUTES, Route
 from oddsmith.service.wrong_messages import sentence
@@ -65,14 +67,26 @@ class App:
             if isinstance(match, Response):
                 return match
             route, parameters = match
-        key: Key | Refusal = ANYONE
+        key = ANYONE
         if self.service.ring is not None and route.scopes:
             sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            key = authorize(self.service.ring, sent.decode("latin-1"), route.scopes)
-        if isinstance(key, Refusal):
-            self.service.metrics.series(route.path, key.status)[0].inc()
-            return key.response()
+            access = authorize(self.service.ring, sent.decode("latin-1"), route.scopes)
+            if isinstance(access, Refusal):
+                return self._refuse(route, access, scope)
+            key = access
+        if route.scopes and (key.rate is not None or self.service.rates.default is not None):
+            try:
+                self.service.rates.count_call(key.name, key.rate)
+            except TooMany as error:
+                return self._refuse(route, _refusal(error, route, b""), scope)
         return Call(route, parameters, scope["query_string"], key)
+
+    def _refuse(self, route: Route, refusal: Refusal, scope: HttpScope) -> Response:
+        """The answer to a head that is refused, counted; too many wrong keys from one address close the connection."""
+        self.service.metrics.series(route.path, refusal.status)[0].inc()
+        address = scope.get("client") or ("",)
+        closed = refusal.status == 401 and self.service.wrong_keys.too_many(address[0])
+        return refusal.response(*[(b"connection", b"close")] * closed)
 
     async def __call__(self, call: Call, body: bytes) -> Response:
         """The answer to one call."""
@@ -93,6 +107,8 @@ class App:
                 experiment = experiments.get(name or "")
                 if experiment is None or experiment.follower.now.state is None or call.key is not ANYONE:
                     self._check(call, name, experiment)
+                if isinstance(message, DecideBatch | RewardBatch):
+                    self.service.rates.count_entries(call.key.name, call.key.rate, len(message))
                 answer = await route.handler(experiment, message)
             response = answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -124,9 +140,14 @@ class App:
         return NotFound(f"there is no experiment {name!r:.80}; {meant}There is: {listed}")
 
 
-def make_app(opened: Sequence[Opened], *, keys: KeyRing | None = None, clock: Clock | None = None) -> Limits:
-    """The ASGI application that serves these experiments, and closes their stores at its end."""
-    service = Service(opened, ROUTES, keys, clock)
+def make_app(
+    opened: Sequence[Opened], *, keys: KeyRing | None = None, clock: Clock | None = None, rate: Rate | None = None
+) -> Limits:
+    """The ASGI application that serves these experiments, and closes their stores at its end.
+
+    `rate` is that of keys that have none of their own.
+    """
+    service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate)
     app = App(service)
     limits = {route.path: route.body_bytes for route in ROUTES}
     return Limits(app, service.begin, service.end, enter=app.enter, body_bytes=limits, local=keys is None)
@@ -151,6 +172,8 @@ def _find(method: str, path: str) -> tuple[Route, dict[str, str]] | Response:
 def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
     """The refusal that an error stands for."""
     text = str(error)
+    if isinstance(error, TooMany):
+        return Refusal(429, "too_many", text, error.seconds)
     if isinstance(error, msgspec.ValidationError) and route.message is not None:
         return Refusal(422, "invalid", sentence(text, route.message, body))
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeError):

@@ -1,4 +1,4 @@
-"""API keys: 256 random bits that are shown once; a file keeps their hashes, scopes, experiments and ends."""
+"""API keys: 256 random bits that are shown once; a file keeps their hashes, scopes, experiments, ends and rates."""
 
 import logging
 import math
@@ -17,6 +17,7 @@ import msgspec
 
 from oddsmith import disk
 from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.service.rates import Rate
 
 __all__ = ["ALL_SCOPES", "Key", "KeyRing", "Scope", "Token", "create", "read_keys", "revoke", "rotate"]
 
@@ -47,7 +48,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A name and what it may do. No experiments means all of them.
+    """A name and what it may do. No experiments means all of them; no rate means that of the service.
 
     `tokens` are in the order in which they were made: the last one is the key's, earlier ones end soon.
     """
@@ -56,6 +57,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
     experiments: tuple[_Name, ...]
     tokens: Annotated[tuple[Token, ...], msgspec.Meta(min_length=1)]
+    rate: Rate | None = None
     revoked: _Time | None = None
 
     def may(self, scope: Scope, experiment: str | None) -> bool:
@@ -157,6 +159,7 @@ def create(
     experiments: Sequence[str] = (),
     *,
     expires: datetime | None = None,
+    rate: Rate | None = None,
 ) -> str:
     """A new key's token, which nothing keeps; its hash is added to the file, which is made if there is none."""
     for what, text in (("name", name), *(("experiments", one) for one in experiments)):
@@ -169,7 +172,7 @@ def create(
         if any(key.name == name for key in keys):
             raise InvalidInput(f"name must be new, also among revoked keys; got {name!r}")
         chosen = tuple(scope for scope in ALL_SCOPES if scope in scopes)
-        keys.append(Key(name, chosen, tuple(sorted(set(experiments))), (kept,)))
+        keys.append(Key(name, chosen, tuple(sorted(set(experiments))), (kept,), rate))
     return token
 
 

@@ -79,6 +79,9 @@ class DecideBatch(_Body):
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
 
+    def __len__(self) -> int:
+        return len(self.decisions)
+
 
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One reward of a batch."""
@@ -98,6 +101,9 @@ class RewardBatch(_Body):
     """Many rewards at once, answered in order; one that fails does not harm the others."""
 
     rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
 
 
 class Correct(_Body):

@@ -27,6 +27,7 @@ _REASONS = {
     413: "The body is too large.",
     414: "The path is too long.",
     422: "A value is not allowed.",
+    429: "The key has made too many calls; Retry-After says when to try again.",
     431: "The headers are too large.",
     503: "Not now: the store fails, or states are being restored.",
     507: "The disk is full.",

@@ -11,6 +11,7 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.metrics import Metrics
 from oddsmith.service.opening import Opened
+from oddsmith.service.rates import Rate, Rates, WrongKeys
 
 if TYPE_CHECKING:
     from oddsmith.service.routes import Route
@@ -25,14 +26,24 @@ class NotFound(InvalidInput):
 
 
 class Service:
-    """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes."""
+    """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes.
+
+    `rate` is that of keys that have none of their own.
+    """
 
     def __init__(
-        self, opened: Sequence[Opened], routes: "Sequence[Route]", ring: KeyRing | None, clock: Clock | None = None
+        self,
+        opened: Sequence[Opened],
+        routes: "Sequence[Route]",
+        *,
+        ring: KeyRing | None = None,
+        clock: Clock | None = None,
+        rate: Rate | None = None,
     ) -> None:
         self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
         self.experiments: dict[str, Experiment] = {}
         self.metrics = Metrics(self.experiments.values())
+        self.rates, self.wrong_keys = Rates(rate), WrongKeys()
         self._restoring: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:

@@ -27,12 +27,13 @@ class Refusal(NamedTuple):
     status: int
     code: str
     error: str
+    retry_after: int = 1  # seconds, for 429 and 503
 
     def response(self, *more: tuple[bytes, bytes]) -> Response:
         """The answer, with `more` headers."""
         headers = [*JSON, *more]
         if self.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        if self.status == 503:
-            headers.append((b"retry-after", b"1"))
+        if self.status in (429, 503):
+            headers.append((b"retry-after", b"%d" % self.retry_after))
         return Response(self.status, json.dumps({"error": self.error, "code": self.code}).encode(), headers)

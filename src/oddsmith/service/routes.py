@@ -15,7 +15,7 @@ __all__ = ["BODY_BYTES", "ROUTES", "Route"]
 
 BODY_BYTES = 65_536
 _BATCH = 1 << 20  # bytes of the body of a batch
-_READS = (400, 401, 403, 404, 408, 413, 414, 422, 431, 503)
+_READS = (400, 401, 403, 404, 408, 413, 414, 422, 429, 431, 503)
 _WRITES = (*_READS, 507)
 _CHANGES = (*_WRITES, 409)
 

@@ -15,6 +15,7 @@ from oddsmith.service.app import make_app
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.limits import SAFE_HEADERS, Limits
 from oddsmith.service.opening import Opened
+from oddsmith.service.rates import Rate
 from oddsmith.service.response import Refusal
 
 __all__ = ["Wire", "serve", "server_config"]
@@ -120,9 +121,9 @@ def server_config(app: Limits, *, host: str, port: int) -> uvicorn.Config:
     )
 
 
-def serve(opened: Sequence[Opened], keys: KeyRing | None, door: socket.socket) -> None:
+def serve(opened: Sequence[Opened], door: socket.socket, *, keys: KeyRing | None, rate: Rate | None) -> None:
     """Serve these experiments until SIGINT or SIGTERM; requests under way are answered, snapshots kept."""
-    config = server_config(make_app(opened, keys=keys), host="", port=0)
+    config = server_config(make_app(opened, keys=keys, rate=rate), host="", port=0)
     config.timeout_graceful_shutdown = 10
     _Server(config).run(sockets=[door])
 
