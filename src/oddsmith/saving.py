@@ -16,7 +16,7 @@ from oddsmith.exact_json import Json
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.policies.base import Policy
 
-__all__ = ["pack", "read", "unpack", "unpack_part"]
+__all__ = ["leaves_of", "pack", "read", "unpack", "unpack_part"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -24,7 +24,7 @@ FORMAT = "oddsmith agent 1"
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
     """The bytes of a file; whatever cannot be written is refused here."""
     page = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": describe(policy), **meta}
-    leaves = {"state" + name: _leaf(name, leaf) for name, leaf in _leaves(state, "")}
+    leaves = {"state" + name: _leaf(name, leaf) for name, leaf in leaves_of(state)}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
     return buffer.getvalue()
@@ -65,11 +65,11 @@ def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dic
     return arrays, meta
 
 
-def _leaves(tree: State, name: str) -> list[tuple[str, State]]:
+def leaves_of(tree: State, name: str = "") -> list[tuple[str, State]]:
     """Every array and int of a NamedTuple tree, with its path."""
     if isinstance(tree, tuple):
         keys = getattr(tree, "_fields", range(len(tree)))
-        return [leaf for key, inner in zip(keys, tree, strict=True) for leaf in _leaves(inner, f"{name}/{key}")]
+        return [leaf for key, inner in zip(keys, tree, strict=True) for leaf in leaves_of(inner, f"{name}/{key}")]
     return [(name, tree)]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from audit.served import BEGAN, Served, policy
 from oddsmith.audit import Finding, doctor
 from oddsmith.audit.charts import RECENT, chart_of
 from oddsmith.audit.doctor import AILMENTS
-from oddsmith.storage import DecisionMade, Event, Reward, SQLiteStore
+from oddsmith.storage import DecisionMade, Event, Reward, SQLiteStore, save_snapshot
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
 MIB = 2**20
@@ -268,3 +269,21 @@ def test_policies_without_a_judge_are_looked_at_as_far_as_possible(tmp_path: Pat
 def test_a_store_without_events(tmp_path: Path) -> None:
     SQLiteStore(tmp_path / "s", policy()).close()
     assert {finding.level for finding in doctor([str(tmp_path / "s")])} <= {"ok", "notice"}
+
+
+def test_each_snapshot_is_opened(tmp_path: Path) -> None:
+    service = served(tmp_path / "s")
+    service.follow()
+    save_snapshot(service.store, service.folded, service.time)
+    position = service.store.head()
+    service.store.close()
+    assert level(tmp_path / "s", "snapshots") == "ok"
+    with sqlite3.connect(tmp_path / "s") as connection:
+        connection.execute("update snapshots set content = zeroblob(100)")
+    connection.close()
+    (found,) = (one for one in doctor([str(tmp_path / "s")]) if one.check == "snapshots")
+    assert (found.level, found.what) == ("problem", f"1 snapshot is damaged, the last at position {position:,}")
+
+
+def level(path: Path, check: str) -> str:
+    return next(finding.level for finding in doctor([str(path)]) if finding.check == check)

@@ -19,6 +19,7 @@ from oddsmith.storage.base import Rule
 from storage.samples import bits, reference, stored
 
 BENCH = {"late": newcomer()}
+LEVELS = ["facts", "events", "draw", "odds", "states"]
 POLICIES: dict[str, Any] = {
     "plain": policy(),
     "drifting": policy(share=0.02, discount=0.99),
@@ -52,12 +53,13 @@ def test_what_was_served_follows(tmp_path: Path, kind: str, rule: Rule) -> None:
     assert 0 < shadows < 60
     assert verdict.holds
     assert not verdict.misses
-    said = {"an incumbent acted": shadows}
+    said = {"an incumbent acted, and no fact of the store says so": shadows}
     drawn = (120 - shadows, 120 - shadows, said)
     events = verdict.events
-    assert counts(verdict) == {"events": (events, events, {}), "draw": drawn, "odds": drawn, "experts": (120, 120, {})}
+    levels = {"events": (events, events, {}), "draw": drawn, "odds": drawn, "experts": (120, 120, {})}
+    assert counts(verdict) == levels | {"facts": (6, 6, {}), "states": (2, 2, {})}
     assert (verdict.experiment, verdict.decisions) == ("news", 120)
-    assert [level.name for level in verify(open_reader(str(tmp_path / "s"))).levels] == ["events", "draw", "odds"]
+    assert [level.name for level in verify(open_reader(str(tmp_path / "s"))).levels] == LEVELS
 
 
 @pytest.mark.parametrize("sizes", [{}, {"_WINDOW": 7, "_BEHIND": 11, "_APART": 4, "_DENSE": 2, "_CHUNK": 5}])

@@ -42,7 +42,8 @@ def asked(capsys: Any, *arguments: str, code: int = 0) -> Any:
 def test_verify(news: Path, capsys: Any) -> None:
     found = asked(capsys, "verify", "news.sqlite", "--models", "news.toml", "--experiment", "news")
     assert found["holds"]
-    assert found["levels"]["experts"] == {"checked": 150, "followed": 150, "untested": {}, "misses": [], "worst": 0.0}
+    nothing: dict[str, Any] = {"untested": {}, "misses": [], "lacking": 0, "worst": 0.0}
+    assert found["levels"]["experts"] == {"checked": 150, "followed": 150} | nothing
     assert main(["verify", "news.sqlite"]) == 0
     printed = capsys.readouterr().out
     assert "Every checked decision was reproduced." in printed
@@ -60,6 +61,24 @@ def test_verify_says_no_with_exit_code_3(news: Path, capsys: Any) -> None:
     assert "All of it is rounding" not in printed
     found = asked(capsys, "verify", "news.sqlite", code=3)
     assert (found["holds"], found["rounding"]) == (False, False)
+
+
+def test_strict_exits_with_1_where_something_was_left_out(news: Path, capsys: Any) -> None:
+    """The incumbents of this store are no facts of it."""
+    assert asked(capsys, "verify", "news.sqlite")["complete"] is False
+    assert main(["verify", "news.sqlite"]) == 0
+    assert "left out that a whole store allows: with --strict this exits with 1." in capsys.readouterr().out
+    assert main(["verify", "news.sqlite", "--strict"]) == 1
+    capsys.readouterr()
+    with sqlite3.connect("news.sqlite") as connection:
+        connection.execute("update meta set value = json_set(value, '$.shadow', json('true')) where name = 'about'")
+    connection.close()
+    assert main(["verify", "news.sqlite", "--strict", "--models", "news.toml"]) == 0
+    assert "--strict" not in capsys.readouterr().out
+    with sqlite3.connect("news.sqlite") as connection:
+        connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
+    connection.close()
+    assert main(["verify", "news.sqlite", "--strict"]) == 3
 
 
 def test_bad_questions_exit_with_2(news: Path, capsys: Any) -> None:

@@ -11,10 +11,13 @@ from oddsmith.arrays import Array
 from oddsmith.audit.verifying import judge_of
 from oddsmith.audit.walking import UNREADABLE, read_decisions, start_of
 from oddsmith.decision import Decision
+from oddsmith.errors import InvalidInput
+from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import gts_inside
 from oddsmith.progress import progress
+from oddsmith.saving import unpack_part
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Line, Reading
+from oddsmith.storage.base import Line, Reading, Snapshot
 from oddsmith.storage.folding import Folded, roster_change, settle, with_decisions
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
@@ -48,6 +51,7 @@ class Chart:
     folded: Folded | None = None
     why: str = ""
     file: FileFacts | None = None
+    broken_snapshots: list[int] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -84,9 +88,21 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
             chart.folded = settle(start_of(reading, arbiter), steps, chart.head, roster_change())
         except UNREADABLE as error:
             chart.why = f"the events cannot be folded: {error}"
+    chart.broken_snapshots = [one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)]
     if Path(place).is_file():
         chart.file = file_facts(Path(place))
     return chart
+
+
+def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:
+    """Whether a snapshot can be read, as far as it can be told without the models."""
+    try:
+        content = reading.content(snapshot.position)
+        if arbiter is not None:
+            unpack_part(content, arbiter, "the snapshot")
+    except UNREADABLE as error:
+        return isinstance(error, InvalidInput)  # it was thinned out meanwhile
+    return True
 
 
 def _read_lines(chart: Chart) -> tuple[list[Account | Line], list[int]]:

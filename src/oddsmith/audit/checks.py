@@ -11,35 +11,46 @@ from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
 from oddsmith.experts.answered import RecordedAdvice
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Evidence
+from oddsmith.storage.base import Evidence, Reading
 from oddsmith.uniforms import Uniforms
 
-__all__ = ["CLOSE", "INCUMBENT", "Opinions", "check_advice", "check_draw", "check_odds", "check_sleep", "same_odds"]
+__all__ = ["CLOSE", "Draws", "INCUMBENT", "Opinions", "check_advice", "check_odds", "check_sleep"]
+__all__ += ["how_far", "same_odds"]
 
 CLOSE = 1e-9  # what models that are asked again may differ by
 INCUMBENT = "an incumbent acted"
 _VOTES = 1e-6  # votes may be steep in the predictions
 
 
-def check_draw(id: str, decision: Decision, shadow: bool, arms: Sequence[str], uniform: Uniforms | None) -> CheckResult:
-    """Whether the arm is the one that seed and id draw from the recorded odds."""
-    number, odds = decision.number, decision.propensities
-    if not isinstance(number, int) or not 0 <= number < len(odds):
-        return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
-    if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):
-        return Differs(f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}")
-    if decision.eligible is not None and not decision.eligible[number]:
-        return Differs(f"arm {decision.arm!r}", "an eligible arm")
-    if not _sums_to_one(odds):
-        return Differs(f"odds {_some(odds)}", "a distribution")
-    if shadow:
-        return Untested(INCUMBENT)
-    if uniform is None:
-        return Untested("the store does not say its seed")
-    drawn = pick(odds, uniform(id))
-    if drawn != number:
-        return Differs(f"arm {decision.arm!r}", f"arm {arms[drawn] if len(arms) > drawn else drawn!r}")
-    return None
+class Draws:
+    """The draws of a store; `incumbent` is said where an incumbent acted, and excused if the store may have that."""
+
+    def __init__(self, reading: Reading) -> None:
+        about = reading.about
+        self._arms: Sequence[str] = about.get("arms") or ()
+        self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
+        may = bool(about.get("shadow"))
+        self.incumbent = Untested(INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so", excused=may)
+
+    def check(self, id: str, decision: Decision, evidence: Evidence) -> CheckResult:
+        """Whether the arm is the one that seed and id draw from the recorded odds."""
+        number, odds, arms = decision.number, decision.propensities, self._arms
+        if not isinstance(number, int) or not 0 <= number < len(odds):
+            return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
+        if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):
+            return Differs(f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}")
+        if decision.eligible is not None and not decision.eligible[number]:
+            return Differs(f"arm {decision.arm!r}", "an eligible arm")
+        if not _sums_to_one(odds):
+            return Differs(f"odds {_some(odds)}", "a distribution")
+        if evidence.shadow:
+            return self.incumbent
+        if self._uniform is None:
+            return Untested("the store does not say its seed")
+        drawn = pick(odds, self._uniform(id))
+        if drawn != number:
+            return Differs(f"arm {decision.arm!r}", f"arm {arms[drawn] if len(arms) > drawn else drawn!r}")
+        return None
 
 
 def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> CheckResult:
@@ -55,7 +66,7 @@ def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tol
     if recorded is None:
         if advice is not None and np.isnan(advice).any():
             return Differs("no log weights", "log weights, for an expert slept")
-    elif (by := _apart(recorded, log_weights)) > tolerance:
+    elif (by := how_far(recorded, log_weights)) > tolerance:
         return Differs(f"log weights {_some(recorded)}", _some(log_weights), by)
     return None
 
@@ -66,7 +77,7 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
     if (wrong := check_sleep(decision, votes, state.log_weights, tolerance)) is not None:
         return wrong
     if evidence.shadow:
-        return Untested(INCUMBENT)
+        return None  # its odds are the incumbent's
     if votes is None:
         return Untested("votes were not kept")
     again = judge.odds(state, RecordedAdvice(votes, votes), eligible=decision.eligible, step=decision.step)
@@ -75,7 +86,7 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
     """Whether odds are the same, to the last bit or to a tolerance."""
-    by = _apart(recorded, follows)
+    by = how_far(recorded, follows)
     return None if by <= tolerance else Differs(f"odds {_some(recorded)}", _some(follows), by)
 
 
@@ -107,7 +118,7 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
             i = int(wrong.argmax())
             return Differs(f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i]))
     if (slept & now.matters & ~np.isnan(column)).any():
-        return Untested("an expert slept in it that speaks now")
+        return Untested("an expert slept in it that speaks now", excused=True)
     return None
 
 
@@ -118,10 +129,12 @@ def _tied(predictions: Array, votes: Array) -> Bools:
     return np.asarray((votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE))
 
 
-def _apart(recorded: Array, follows: Array) -> float:
+def how_far(recorded: Array, follows: Array) -> float:
     """The largest difference, of numbers above 1 relative to them; inf where they cannot be compared."""
     if recorded.shape != follows.shape:
         return inf
+    if not recorded.size or np.array_equal(recorded, follows, equal_nan=recorded.dtype.kind == "f"):
+        return 0.0
     with np.errstate(invalid="ignore"):
         apart = np.where(recorded == follows, 0.0, np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows)))
     largest = float(apart.max())

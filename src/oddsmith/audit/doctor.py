@@ -164,6 +164,9 @@ def _clock(chart: Chart) -> Symptom:
 
 
 def _snapshots(chart: Chart) -> Symptom:
+    if broken := chart.broken_snapshots:
+        what = f"{counted(len(broken), 'snapshot', 'is are')} damaged, the last at position {broken[-1]:,}"
+        return Symptom("problem", what, "Nothing is lost, for the log is folded anew; see what is wrong with the disk.")
     n = chart.since_snapshot
     if n <= 200_000:
         return Symptom("ok", f"a restart would read {counted(n, 'event')}")

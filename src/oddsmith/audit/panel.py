@@ -37,10 +37,9 @@ class Panel:
     def _answer(self, visit: Visit, check: Callable[[Visit, Folded, Decision], CheckResult]) -> CheckResult:
         """What a check says, where the experts can be asked."""
         if visit.folded is None or visit.decision is None:
-            return Untested(visit.why or "the state it was made with is not known")
-        context = visit.decision.context
-        if context is None or isinstance(context, Erased):
-            return Untested("it has no context" if context is None else "its context was erased")
+            return Untested(visit.why or "the state it was made with is not known", visit.erased)
+        if isinstance(visit.decision.context, Erased):
+            return Untested("its context was erased", excused=True)
         try:
             return check(visit, visit.folded, visit.decision)
         except Exception as error:  # whatever the experts of others raise
@@ -51,7 +50,7 @@ class Panel:
             return Untested("it has no advice")
         opinions = self._ask(folded.policy, folded.state, decision)
         if opinions is None:
-            return Untested("its policy records no advice")
+            return Untested("its policy records no advice", excused=True)
         return check_advice(decision, visit.evidence.votes, opinions)
 
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:

@@ -20,9 +20,10 @@ class Differs(NamedTuple):
 
 
 class Untested(NamedTuple):
-    """Why a record could not be checked."""
+    """Why a record could not be checked; `excused` where no whole store would allow it."""
 
     why: str
+    excused: bool = False
 
 
 CheckResult: TypeAlias = Differs | Untested | None
@@ -47,7 +48,8 @@ class Miss(NamedTuple):
 class Level:
     """One level of a proof: how many records were checked, and how many of them followed.
 
-    `untested` counts, by reason, those that could not be checked; `misses` are the first that do not follow; `worst` is
+    `untested` counts, by reason, those that could not be checked, and `lacking` those of them that a whole store would
+    have allowed to be checked; `misses` are the first that do not follow; `worst` is
     how far from what follows any of them is (inf where it is not a matter of numbers).
 
     >>> odds = Level("odds")
@@ -61,6 +63,7 @@ class Level:
     checked: int = 0
     followed: int = 0
     untested: Counter[str] = field(default_factory=Counter)
+    lacking: int = 0
     misses: list[Miss] = field(default_factory=list)
     worst: float = 0.0
 
@@ -68,6 +71,7 @@ class Level:
         """Count what a check says of a record."""
         if isinstance(answer, Untested):
             self.untested[answer.why] += 1
+            self.lacking += not answer.excused
             return
         self.checked += 1
         if answer is None:
@@ -79,7 +83,7 @@ class Level:
 
     def record(self) -> dict[str, object]:
         """The level as JSON."""
-        counts = {"checked": self.checked, "followed": self.followed, "worst": self.worst}
+        counts = {name: getattr(self, name) for name in ("checked", "followed", "lacking", "worst")}
         return counts | {"untested": dict(self.untested), "misses": [miss._asdict() for miss in self.misses]}
 
 
@@ -97,6 +101,11 @@ class VerifyReport(NamedTuple):
         return all(level.checked == level.followed for level in self.levels)
 
     @property
+    def complete(self) -> bool:
+        """Whether all was checked that a whole store allows to be checked."""
+        return not any(level.lacking for level in self.levels)
+
+    @property
     def misses(self) -> tuple[Miss, ...]:
         """The first records of each level that do not follow."""
         return tuple(miss for level in self.levels for miss in level.misses)
@@ -108,5 +117,6 @@ class VerifyReport(NamedTuple):
 
     def record(self) -> dict[str, object]:
         """The verdict as JSON."""
-        facts = {name: getattr(self, name) for name in ("experiment", "holds", "rounding", "events", "decisions")}
+        names = ("experiment", "holds", "complete", "rounding", "events", "decisions")
+        facts = {name: getattr(self, name) for name in names}
         return {**facts, "levels": {level.name: level.record() for level in self.levels}}

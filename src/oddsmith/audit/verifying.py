@@ -1,9 +1,11 @@
 """verify: whether every decision of a store follows from what the store says, and which record does not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from oddsmith.arrays import number
-from oddsmith.audit.checks import INCUMBENT, check_draw, check_odds
+from oddsmith.audit.checks import CLOSE, Draws, check_odds
+from oddsmith.audit.facts import Contexts, StateCheck, check_facts
 from oddsmith.audit.panel import Panel
 from oddsmith.audit.verdicts import CheckResult, Differs, Level, Untested, VerifyReport
 from oddsmith.audit.walking import UNREADABLE, Visit, made_with, start_of, walk
@@ -15,7 +17,6 @@ from oddsmith.policies.judge import judge, judge_from_json, judge_to_json
 from oddsmith.progress import progress
 from oddsmith.storage.base import Reading
 from oddsmith.storage.folding import roster_change
-from oddsmith.uniforms import Uniforms
 
 __all__ = ["judge_of", "verify"]
 
@@ -27,7 +28,7 @@ def verify(
     bench: Mapping[str, Experts] | None = None,
     tolerance: float = 0.0,
 ) -> VerifyReport:
-    """Whether the events have no gap, and every decision follows, on three levels.
+    """Whether the events have no gap, facts and snapshots are as they must be, and every decision follows, thrice.
 
     1. The draw: the arm is the one that seed and id draw from the recorded odds.
     2. The odds: recorded votes, weighed by the fold of all events up to the recorded position, give the recorded odds
@@ -41,29 +42,66 @@ def verify(
     bytes for each decision. Progress is shown on a terminal.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
-    head = reading.head()
-    arbiter = judge_of(reading, policy)
-    events, decisions = _events(reading, head)
-    draw, odds, experts = Level("draw"), Level("odds"), Level("experts")
-    seed, arms = reading.about.get("seed"), reading.about.get("arms") or ()
-    uniform = None if seed is None else Uniforms(seed)
-    start = None if arbiter is None else start_of(reading, arbiter)
-    for visit in progress(walk(reading, start, roster_change(), head), decisions, "draws and odds"):
-        place = visit.line.id, visit.line.position
-        draw.take(*place, _draw_answer(visit, arms, uniform))
-        if policy is None or not _needs_models(visit, arbiter):
-            odds.take(*place, _odds_answer(visit, arbiter, tolerance))
-    name = str(reading.about.get("experiment", ""))
-    if policy is None:
-        return VerifyReport(name, head, decisions, (events, draw, odds))
-    panel = Panel()
-    visits = walk(reading, start_of(reading, policy), roster_change(bench or {}), head)
-    for visit in progress(visits, decisions, "experts"):
-        place = visit.line.id, visit.line.position
-        experts.take(*place, panel.advice_answer(visit))
-        if _needs_models(visit, arbiter):
-            odds.take(*place, _stated(visit) or panel.odds_answer(visit))
-    return VerifyReport(name, head, decisions, (events, draw, odds, experts))
+    states = StateCheck(reading)  # before the head, which only grows
+    proof = _Proof(reading, reading.head(), judge_of(reading, policy), states)
+    proof.check_store(policy)
+    proof.weigh_again(tolerance, models=policy is not None)
+    if policy is not None:
+        proof.ask_again(policy, bench or {}, tolerance)
+    return proof.report(policy is not None)
+
+
+@dataclass
+class _Proof:
+    """The levels as they fill."""
+
+    reading: Reading
+    head: int
+    arbiter: Policy | None
+    states: StateCheck
+    facts: Level = field(default_factory=lambda: Level("facts"))
+    events: Level = field(default_factory=lambda: Level("events"))
+    draw: Level = field(default_factory=lambda: Level("draw"))
+    odds: Level = field(default_factory=lambda: Level("odds"))
+    experts: Level = field(default_factory=lambda: Level("experts"))
+    decisions: int = 0
+
+    def report(self, models: bool) -> VerifyReport:
+        levels = (self.facts, self.events, self.draw, self.odds, self.states.level)
+        name = str(self.reading.about.get("experiment", ""))
+        return VerifyReport(name, self.head, self.decisions, (*levels, self.experts) if models else levels)
+
+    def check_store(self, policy: Policy | None) -> None:
+        """What needs no fold: the facts, the positions of events and of snapshots."""
+        self.facts = check_facts(self.reading, self.arbiter, policy)
+        self.states.check_head(self.head)
+        self.events, self.decisions = _events(self.reading, self.head)
+
+    def weigh_again(self, tolerance: float, *, models: bool) -> None:
+        """Draws, odds and states, by the judge."""
+        reading, arbiter, contexts = self.reading, self.arbiter, Contexts()
+        start = None if arbiter is None else start_of(reading, arbiter)
+        visits = walk(reading, start, roster_change(), self.head, self.states.stops(self.head, tolerance))
+        draws = Draws(reading)
+        for visit in progress(visits, self.decisions, "draws and odds"):
+            place = visit.line.id, visit.line.position
+            contexts.take(visit)
+            self.draw.take(*place, _draw_answer(visit, draws))
+            if not models or not _needs_models(visit, arbiter):
+                self.odds.take(*place, _odds_answer(visit, arbiter, draws, tolerance))
+        for miss in contexts.misses():
+            self.events.take(*miss)
+
+    def ask_again(self, policy: Policy, bench: Mapping[str, Experts], tolerance: float) -> None:
+        """The experts, and odds whose votes were not kept."""
+        panel, start = Panel(), start_of(self.reading, policy)
+        stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
+        visits = walk(self.reading, start, roster_change(bench), self.head, stops)
+        for visit in progress(visits, self.decisions, "experts"):
+            place = visit.line.id, visit.line.position
+            self.experts.take(*place, panel.advice_answer(visit))
+            if _needs_models(visit, self.arbiter):
+                self.odds.take(*place, _stated(visit) or panel.odds_answer(visit))
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
@@ -83,31 +121,35 @@ def _events(reading: Reading, head: int) -> tuple[Level, int]:
         if reading.gapless and line.position != before + 1:
             gap = line.position - before - 1
             level.take("", before + 1, Differs("nothing", f"an event at each of {gap:,} positions"))
-        level.take(line.id, line.position, None)
+        keyed = reading.rule == "first" and line.kind == "reward" and line.key
+        wrong = Differs(f"a reward with key {line.key!r:.60}", "one without") if keyed else None
+        level.take(line.id, line.position, wrong)
         before, decisions = line.position, decisions + (line.kind == "decision")
     return level, decisions
 
 
-def _draw_answer(visit: Visit, arms: Sequence[str], uniform: Uniforms | None) -> CheckResult:
+def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
     if visit.decision is None:
         return _damaged(visit.why)
     try:
-        return check_draw(visit.line.id, visit.decision, visit.evidence.shadow, arms, uniform)
+        return draws.check(visit.line.id, visit.decision, visit.evidence)
     except UNREADABLE as error:
         return _damaged(error)
 
 
-def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
+def _odds_answer(visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: float) -> CheckResult:
     if (wrong := _stated(visit)) is not None:
         return wrong
     if visit.decision is None:
         return Untested("it cannot be read")
     if arbiter is None:
-        return Untested(INCUMBENT if visit.evidence.shadow else "the store does not say how its policy weighs votes")
+        why = "the store does not say how its policy weighs votes"
+        return draws.incumbent if visit.evidence.shadow else Untested(why)
     if visit.folded is None:
         return Untested(visit.why)
     try:
-        return check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state, tolerance)
+        found = check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state, tolerance)
+        return draws.incumbent if found is None and visit.evidence.shadow else found
     except UNREADABLE as error:
         return _damaged(error)
 

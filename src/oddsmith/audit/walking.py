@@ -5,7 +5,8 @@ that was kept on the way. Snapshots of the store are not believed, but for the o
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,10 +18,10 @@ from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
-from oddsmith.storage.base import Evidence, Line, Reading, thinned
+from oddsmith.storage.base import ContextErased, Evidence, Line, Reading, thinned
 from oddsmith.storage.folding import Change, Folded, refold
 
-__all__ = ["Ahead", "StateCursor", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
+__all__ = ["Ahead", "StateCursor", "Stops", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
 
 UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What reading a damaged record may raise."""
@@ -32,19 +33,38 @@ _APART = 100  # positions between states that are kept
 _DENSE = 100  # youngest states that all stay, where they are small
 
 
+class Stops(NamedTuple):
+    """Positions, in order, whose states are told on the way, as a `StateCursor` has them."""
+
+    positions: Sequence[int]
+    tell: Callable[[int, Folded | None, str, bool], None]
+
+
 class Visit(NamedTuple):
-    """A decision, and the state it says it was made with; `why` says what keeps either from being there."""
+    """A decision, and the state it says it was made with; `why` says what keeps either from being there.
+
+    `erased` where that is an erased context, from which the policy would learn.
+    """
 
     line: Line
     decision: Decision | None
     evidence: Evidence
     folded: Folded | None
     why: str = ""
+    erased: bool = False
 
 
-def walk(reading: Reading, start: Folded | None, change: Change | None, until: int) -> Iterator[Visit]:
+def walk(
+    reading: Reading, start: Folded | None, change: Change | None, until: int, stops: Stops | None = None
+) -> Iterator[Visit]:
     """All decisions up to `until`, in the order of the states they were made with; without a start, no states."""
     follower = None if start is None else StateCursor(Ahead(reading, until), start, change)
+    waiting = deque([] if stops is None or follower is None else stops.positions)
+
+    def look(before: int) -> None:
+        while stops is not None and follower is not None and waiting and waiting[0] <= before:
+            stops.tell(waiting[0], *follower.at(waiting.popleft()))
+
     for chunk in _chunks(_ordered(reading, until)):
         wanted = set(chunk)
         lines = {line.position: line for line in reading.lines(min(chunk) - 1, max(chunk)) if line.position in wanted}
@@ -53,7 +73,9 @@ def walk(reading: Reading, start: Folded | None, change: Change | None, until: i
             if follower is None or decision is None or not made_with(line):
                 yield Visit(line, decision, evidence, None, why)
             else:
+                look(line.seen or 0)
                 yield Visit(line, decision, evidence, *follower.at(line.seen or 0))
+    look(until)
 
 
 def made_with(line: Line) -> bool:
@@ -86,18 +108,19 @@ class StateCursor:
         self._reading, self._change = reading, change
         self._now = start
         self._kept = [_copied(start)]
-        self._broken = ""
+        self._broken, self._erased = "", False
 
-    def at(self, position: int) -> tuple[Folded | None, str]:
-        """The fold of all events up to a position; None, and why, from where it could not go on."""
+    def at(self, position: int) -> tuple[Folded | None, str, bool]:
+        """The fold of all events up to a position; None, why, and whether contexts were erased, where it stopped."""
         if not self._broken and position > self._now.position:
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
             except Exception as error:  # a damaged record, an erased context, or whatever learners raise
                 self._broken = f"the fold stops before position {position}: {error}"
+                self._erased = isinstance(error, ContextErased)
             else:
                 self._keep()
-        return (None, self._broken) if self._broken else (self._now, "")
+        return (None, self._broken, self._erased) if self._broken else (self._now, "", False)
 
     def _before(self, latest: int) -> Folded:
         if self._now.position <= latest:

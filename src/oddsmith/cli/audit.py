@@ -22,6 +22,8 @@ def add_commands(commands: Commands) -> None:
     _store(proof)
     proof.add_argument("--models", type=Path, metavar="FILE", help="the policy file: ask the experts again, too")
     proof.add_argument("--tolerance", type=float, default=0.0, help="of odds from another machine (default 0)")
+    strict = "exit with 1 where something was not checked that a whole store allows to be checked"
+    proof.add_argument("--strict", action="store_true", help=strict)
     proof.add_argument("--json", action="store_true", help="print JSON for programs")
     proof.set_defaults(run=_verify)
     out = commands.add_parser("export", help="a store as a log, for evaluate, replay and fit")
@@ -50,7 +52,9 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
     with closing(open_reader(asked.store, asked.experiment)) as reading:
         verdict = verify(reading, policy=models[0], bench=models[1], tolerance=asked.tolerance)
     text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
-    return text if verdict.holds else Refused(text)
+    if not verdict.holds:
+        return Refused(text)
+    return Refused(text, 1) if asked.strict and not verdict.complete else text
 
 
 def _told(verdict: "VerifyReport", *, models: bool) -> str:
@@ -72,6 +76,9 @@ def _told(verdict: "VerifyReport", *, models: bool) -> str:
             "All of it is rounding, as by other kernels or another numpy than the service's: run this where it ran, "
             "with ODDSMITH_KERNELS=numpy or numba, or with --tolerance 1e-9."
         )
+    if lacking := sum(level.lacking for level in verdict.levels):
+        left_out = f"{counted(lacking, 'check', 'was were')} left out that a whole store allows"
+        parts.append(f"{left_out}: with --strict this exits with 1.")
     if not models:
         parts.append("The experts were not asked again: --models FILE does so, with their policy file.")
     return "\n\n".join(parts)

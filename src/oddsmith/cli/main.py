@@ -1,7 +1,8 @@
 """`oddsmith COMMAND …`: one line for what goes wrong, and an exit code that says whose turn it is.
 
 0: answered. 1: something failed that is not the question (a store, a disk, memory, or a fault of ours, with its
-traceback). 2: the question is wrong. 3: there is no answer, or the answer is no. 130: stopped from the keyboard.
+traceback), or `verify --strict` could not check all. 2: the question is wrong. 3: there is no answer, or the answer is
+no. 130: stopped from the keyboard.
 """
 
 import os
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parser.parse_args(arguments)
         answer = parsed.run(parsed)
-        text, code = (answer.text, 3) if isinstance(answer, Refused) else (answer, 0)
+        text, code = (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
         print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)

@@ -19,9 +19,10 @@ __all__ = ["Refused", "add_reading", "as_json", "asking", "check_file_place", "c
 
 
 class Refused(NamedTuple):
-    """What to print where no answer can be given, or the answer is no: the command then exits with 3."""
+    """What to print where no answer can be given, or the answer is no: the command then exits with `code`."""
 
     text: str
+    code: int = 3
 
 
 def as_json(value: object) -> str:

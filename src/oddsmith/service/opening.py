@@ -108,6 +108,7 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
         "window_s": settings.window,
         "default_reward": settings.default if settings.window is not None else None,
         "kernels": "numpy" if compiled is None else "numba",
+        "shadow": settings.shadow,
     }
     store = _open_store(settings, policy, file.name, about)
     try:

@@ -115,6 +115,8 @@ class Reading(Foldable, Protocol):
     """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
     fingerprint: str
     """That of the policy it was made with."""
+    description: Any
+    """What the fingerprint was made from, as JSON."""
     gapless: bool
     """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
 

@@ -44,7 +44,7 @@ class StoreReader(Reading, ABC):
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
-        self.fingerprint = meta["fingerprint"]
+        self.fingerprint, self.description = meta["fingerprint"], json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
 
