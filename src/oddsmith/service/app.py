@@ -15,6 +15,7 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
+from oddsmith.service.long_reads import Busy
 from oddsmith.service.messages import DecideBatch, RewardBatch
 from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
@@ -33,6 +34,7 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
     NotFound: (404, "not_found"),
     Conflict: (409, "conflict"),
     StoreFailed: (503, "store_failed"),
+    Busy: (503, "busy"),
 }
 _FULL = ("disk is full", "database or disk is full", "No space left")
 

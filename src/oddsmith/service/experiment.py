@@ -11,6 +11,7 @@ from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.service.clock import Clock
 from oddsmith.service.follower import Follower
+from oddsmith.service.long_reads import LongReads
 from oddsmith.service.opening import Opened
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
@@ -31,10 +32,11 @@ _log = logging.getLogger(__name__)
 class Experiment:
     """One experiment, made inside a running event loop; `begin` before and `end` after use."""
 
-    def __init__(self, opened: Opened, clock: Clock) -> None:
+    def __init__(self, opened: Opened, clock: Clock, long_reads: LongReads | None = None) -> None:
         self.name, self.arms = opened.file.name, opened.arms
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
+        self.long_reads = long_reads or LongReads()
         self.follower = Follower(opened, clock)
         self.writer = Writer(opened.store, self.follower.wake)
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed

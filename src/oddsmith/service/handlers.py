@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 
 import msgspec
 
@@ -101,7 +102,9 @@ async def _known(experiment: Experiment, position: int) -> None:
 async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
     """The record of one decision."""
     is_id = re.fullmatch(m.KNOWN_ID, query.id) is not None  # to SQLite, what follows a NUL is not there
-    record = await asyncio.to_thread(record_of, experiment, query.id, query.explain) if is_id else None
+    read = partial(record_of, experiment, query.id, query.explain)
+    run = experiment.long_reads.run if query.explain else asyncio.to_thread
+    record = await run(read) if is_id else None
     if record is None:
         raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
     return record
@@ -117,7 +120,7 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
 
 async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     """Counts and positions."""
-    events, head = await asyncio.to_thread(lambda: (experiment.store.tally(), experiment.store.head()))
+    events, head = await experiment.long_reads.run(lambda: (experiment.store.tally(), experiment.store.head()))
     follower, guard = experiment.follower, experiment.follower.now.experts
     arms: dict[str, dict[str, float | int | None]] = {}
     for number, arm in enumerate(experiment.arms):

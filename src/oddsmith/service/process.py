@@ -9,6 +9,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
+from oddsmith.service.long_reads import LongReads
 from oddsmith.service.metrics import Metrics
 from oddsmith.service.opening import Opened
 from oddsmith.service.rates import Rate, Rates, WrongKeys
@@ -45,14 +46,16 @@ class Service:
         self.metrics = Metrics(self.experiments.values())
         self.rates, self.wrong_keys = Rates(rate), WrongKeys()
         self._restoring: asyncio.Task[None] | None = None
+        self._long_reads = LongReads()
 
     async def begin(self) -> None:
         """Start restoring all states; `/healthz` answers meanwhile."""
-        self.experiments |= {one.file.name: Experiment(one, self._clock) for one in self._opened}
+        self.experiments |= {one.file.name: Experiment(one, self._clock, self._long_reads) for one in self._opened}
         self._restoring = asyncio.create_task(self._restore_all())
 
     async def end(self) -> None:
         """Keep snapshots, close the stores."""
+        self._long_reads.close()
         if self._restoring is not None:
             self._restoring.cancel()
             await asyncio.gather(self._restoring, return_exceptions=True)

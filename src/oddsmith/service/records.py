@@ -13,7 +13,7 @@ from oddsmith.service.experiment import EVERYTHING, Experiment
 from oddsmith.service.messages import DecisionRecord
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Line
-from oddsmith.storage.folding import restore
+from oddsmith.storage.judging import restore_judge
 from oddsmith.weights import awake_weights
 
 __all__ = ["record_of"]
@@ -59,10 +59,11 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
 
 def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Line) -> list[dict[str, object]]:
     """Each expert's vote and its weight in the vote, the heaviest first."""
-    opened = experiment.opened
-    folded = restore(experiment.store, opened.policy, until=made.seen or 0, change=opened.change)
-    judged = gts_inside(folded.policy)
-    names = () if judged is None else judged.experts.names  # votes are kept of policies that weigh them
+    folded = restore_judge(experiment.store, experiment.opened.policy, made.seen or 0)
+    judged = None if folded is None else gts_inside(folded.policy)
+    if folded is None or judged is None:
+        return []  # votes are kept of policies that weigh them
+    names = judged.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
     predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice
     rows = []
