@@ -51,6 +51,7 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
     "keys": [(["create", "shop", "--scope", "decide"], 0), (["list"], 0), (["revoke", "nobody"], 2)],
     "verify": [(["news.sqlite"], 0), (["gone.sqlite"], 2), (["forged.sqlite"], 3)],
     "export": [(["news.sqlite", "--out", "out.parquet"], 0), (["gone.sqlite", "--out", "out.parquet"], 2)],
+    "history": [(["news.sqlite", "d0"], 0), (["news.sqlite", "nothing"], 2)],
     "doctor": [(["news.sqlite"], 0), (["--jsn"], 2), (["text.sqlite"], 3)],
 }
 

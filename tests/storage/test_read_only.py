@@ -21,7 +21,8 @@ import sys
 sys.path.insert(0, {source!r})
 from oddsmith.cli.main import main
 codes = [main(["verify", "ro/s.sqlite"]), main(["export", "ro/s.sqlite", "--out", "log.jsonl"])]
-sys.exit(main(["doctor", "ro/s.sqlite"]) or max(codes))
+codes += [main(["history", "ro/s.sqlite", "d0"]), main(["doctor", "ro/s.sqlite"])]
+sys.exit(max(codes))
 """
 
 

@@ -1,4 +1,4 @@
-"""`oddsmith verify | export | doctor`: whether a store's decisions follow, the store as a log, and what ails it."""
+"""`oddsmith verify | export | history | doctor`: whether a store's decisions follow, and what is to know of it."""
 
 import argparse
 from contextlib import closing
@@ -17,7 +17,7 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the three commands to a parser."""
+    """Add the commands to a parser."""
     proof = commands.add_parser("verify", help="whether every decision of a store follows from what it says")
     _store(proof)
     proof.add_argument("--models", type=Path, metavar="FILE", help="the policy file: ask the experts again, too")
@@ -32,6 +32,11 @@ def add_commands(commands: Commands) -> None:
     out.add_argument("--with-context", action="store_true", help="leave out decisions whose context was erased")
     out.add_argument("--json", action="store_true", help="print JSON for programs")
     out.set_defaults(run=_export)
+    told = commands.add_parser("history", help="what became of one decision")
+    _store(told)
+    told.add_argument("id", metavar="ID", help="the decision's id")
+    told.add_argument("--json", action="store_true", help="print JSON for programs")
+    told.set_defaults(run=_history)
     health = commands.add_parser("doctor", help="what is wrong with stores, and what to do")
     health.add_argument("stores", nargs="+", metavar="STORE", help="the files of stores")
     health.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -99,6 +104,29 @@ def _export(asked: argparse.Namespace) -> str:
     lines += [f"{counts.erased:,} have no context any more (--with-context leaves them out)"] if counts.erased else []
     lines += [f"{counts.without:,} whose context was erased: left out"] if counts.without else []
     return "\n".join([*lines, "", f"log: {asked.out}"])
+
+
+def _history(asked: argparse.Namespace) -> str:
+    from oddsmith.audit.story import story_of
+    from oddsmith.reports.page import Table
+    from oddsmith.storage.opening import open_reader
+
+    with closing(open_reader(asked.store, asked.experiment)) as reading:
+        story = story_of(reading, asked.id)
+    if asked.json:
+        return as_json(story.record())
+    rows = tuple(
+        (
+            f"{one.position:,}",
+            one.time,
+            one.what,
+            "" if one.value is None else f"{one.value:.12g}",
+            one.sender or "",
+            one.effect,
+        )
+        for one in story.happenings
+    )
+    return f"{story}\n\n{Table(('position', 'time', 'what', 'value', 'sender', 'effect'), rows)}"
 
 
 def _doctor(asked: argparse.Namespace) -> str | Refused:
