@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -176,11 +176,15 @@ class Elsewhere:
 
 @contextmanager
 def process(
-    *files: Path, keys: Path | None = None, before: str = "", environment: Mapping[str, str] | None = None
+    *files: Path,
+    keys: Path | None = None,
+    before: str = "",
+    environment: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[Elsewhere]:
     """`oddsmith serve` on a port of its own, once it is ready; `before` is Python that it runs first."""
     code = f"import sys\n{before}\nfrom oddsmith.cli.main import main\nsys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0"]
+    command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0", *more]
     command += [] if keys is None else ["--keys", str(keys)]
     path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])])
     log = files[0].with_suffix(".log")

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -27,12 +27,6 @@ class Hasty(Wire):
     request_s = 0.3
 
 
-class Crowded(Wire):
-    """Short of room."""
-
-    most_connections = 3
-
-
 class Place(NamedTuple):
     port: int
     app: Echo
@@ -48,21 +42,13 @@ def limited() -> Iterator[Place]:
 
 @contextmanager
 def wired(wire: type[Wire]) -> Iterator[int]:
-    config = server_config(Limits(Echo()), host="127.0.0.1", port=0)
-    config.http = wire
-    with serving(config) as port:
+    with serving(server_config(Limits(Echo()), host="127.0.0.1", port=0, wire=wire)) as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[int]:
     with wired(Hasty) as port:
-        yield port
-
-
-@pytest.fixture(scope="module")
-def crowded() -> Iterator[int]:
-    with wired(Crowded) as port:
         yield port
 
 
@@ -171,18 +157,6 @@ def test_a_slow_head_after_a_good_request_is_given_up(hasty: int) -> None:
             line.sendall(part)
             assert listen(line).status == status
         assert line.recv(1) == b""
-
-
-def test_more_connections_than_can_be_served_are_turned_away(crowded: int) -> None:
-    with ExitStack() as stack:
-        for _ in range(3):
-            line = stack.enter_context(socket.create_connection(("127.0.0.1", crowded), timeout=20))
-            line.sendall(GET + b"\r\n")
-            assert listen(line).status == 200
-        refused = talk(crowded)
-        assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "busy", "1")
-        line.sendall(GET + b"\r\n")
-        assert listen(line).status == 200  # who is in stays in
 
 
 def test_what_fits_passes_whole(limited: Place) -> None:

@@ -15,9 +15,9 @@ positive_data_acceptance.enabled = false    # a schema does not know the arms, t
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 422, 431]
 """
 LIE = """
-from oddsmith.service import handlers, openapi, routes
+from oddsmith.service import openapi, process, routes
 true = openapi.document(routes.ROUTES)
-handlers.document = lambda _: true.replace(b'"422"', b'"418"')
+process.document = lambda _: true.replace(b'"422"', b'"418"')
 """
 
 

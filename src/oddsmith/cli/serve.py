@@ -1,6 +1,7 @@
 """`oddsmith serve`: policy files as a decision service on HTTP."""
 
 import argparse
+import math
 import os
 import socket
 import sys
@@ -24,12 +25,19 @@ def add_commands(commands: Commands) -> None:
     rate = "calls that a key without a rate of its own may make, as in 100/s; without keys, all callers together"
     serve.add_argument("--rate", metavar="N/s", help=f"{rate} (default: no limit)")
     serve.add_argument("--burst", type=int, metavar="N", help="calls at once after a pause (default: one second's)")
+    each = "connections of one address at a time; this machine's have no limit (default: 200)"
+    each_default = os.environ.get("ODDSMITH_CONNECTIONS_EACH", "200")
+    serve.add_argument("--connections-each", default=each_default, metavar="N", help=each)
+    drain = "seconds from SIGTERM, during which /readyz says 503 and all else is answered (default: 0)"
+    serve.add_argument("--drain-s", default=os.environ.get("ODDSMITH_DRAIN_S", "0"), metavar="S", help=drain)
     serve.set_defaults(run=_serve)
 
 
 def _serve(asked: argparse.Namespace) -> str:
     serve = import_extra("oddsmith.service.wire", "serve needs", "service").serve
     from oddsmith.service.access import check_bind
+    from oddsmith.service.app import make_app
+    from oddsmith.service.connections import Connections
     from oddsmith.service.keys import KeyRing
     from oddsmith.service.opening import open_experiments
     from oddsmith.service.rates import read_rate
@@ -37,6 +45,8 @@ def _serve(asked: argparse.Namespace) -> str:
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")
     rate = read_rate(asked.rate, asked.burst)
+    room = Connections(each=int(_number("connections-each", asked.connections_each, 1, 100_000)))
+    drain_s = _number("drain-s", asked.drain_s, 0, 3600)
     ring = None if asked.keys is None else KeyRing.read(asked.keys)
     check_bind(asked.host, ring)
     with closing(_listen(asked.host, int(asked.port))) as door:
@@ -46,8 +56,18 @@ def _serve(asked: argparse.Namespace) -> str:
             about = f"{one.file.name} of {one.file.path}, store {one.settings.place}"
             print(f"oddsmith: experiment {about}", file=sys.stderr)
         print(f"oddsmith: listening on {address} {'with' if ring else 'without'} keys", file=sys.stderr, flush=True)
-        serve(opened, door, keys=ring, rate=rate)
+        serve(make_app(opened, keys=ring, rate=rate), door, room=room, drain_s=drain_s)
     return "oddsmith: stopped; what was answered is on disk"
+
+
+def _number(name: str, text: str, low: int, high: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise InvalidInput(f"{name} must be a number from {low} to {high:,}; got {text!r:.60}")
+    return value
 
 
 def _listen(host: str, port: int) -> socket.socket:

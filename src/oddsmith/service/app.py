@@ -151,8 +151,10 @@ def make_app(
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate)
     app = App(service)
-    limits = {route.path: route.body_bytes for route in ROUTES}
-    return Limits(app, service.begin, service.end, enter=app.enter, body_bytes=limits, local=keys is None)
+    sizes = {route.path: route.body_bytes for route in ROUTES}
+    return Limits(
+        app, service.begin, service.end, enter=app.enter, drain=service.drain, body_bytes=sizes, local=keys is None
+    )
 
 
 def _find(method: str, path: str) -> tuple[Route, dict[str, str]] | Response:

@@ -11,7 +11,6 @@ from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.openapi import document
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
@@ -162,13 +161,13 @@ async def ready(service: Service) -> m.Health | Response:
     troubles = {name: trouble for name, trouble in sentences.items() if trouble}
     if service.ring is not None:
         troubles = dict.fromkeys(troubles, "not ready; see the service's log")
-    answer = m.Health(not troubles, troubles)
-    return Response(503, msgspec.json.encode(answer), JSON) if troubles else answer
+    answer = m.Health(not troubles and not service.draining, troubles, service.draining)
+    return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 
 
 async def openapi(service: Service) -> Response:
     """The OpenAPI document."""
-    return Response(200, document(service.routes), JSON)
+    return Response(200, service.document, JSON)
 
 
 async def _trouble(experiment: Experiment) -> str:

@@ -1,5 +1,6 @@
 """Limits: the ASGI side of the application. No request is larger than what the service can use (`wire` limits time)."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -32,6 +33,10 @@ async def _nothing() -> None:
     """What begins and ends where there is nothing to do."""
 
 
+def _stay() -> None:
+    """What drains where there is nobody to tell."""
+
+
 def _as_it_is(scope: HttpScope) -> HttpScope:
     """The head, for an application that reads it for itself."""
     return scope
@@ -42,16 +47,18 @@ class Limits:
     """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
 
     `enter` reads the head alone: it returns what `app` takes beside the body, or an answer for which no body is read.
-    `begin` and `end` are awaited at the start and the end of the server. `body_bytes` limits the bodies of paths, and
-    `body` those of all others; at most the limit is kept of a body, however it is sent. `target` limits path and
-    query, `headers` and `header_bytes` the rest of the head. `local` is for a service without keys: it serves programs
-    of this machine, but not pages in its browser, so Host, and Origin where there is one, must name it.
+    `begin` and `end` are awaited at the start and the end of the server, and `drain` is called when the end is near.
+    `body_bytes` limits the bodies of paths, and `body` those of all others; at most the limit is kept of a body,
+    however it is sent. `target` limits path and query, `headers` and `header_bytes` the rest of the head. `local` is
+    for a service without keys: it serves programs of this machine, but not pages in its browser, so Host, and Origin
+    where there is one, must name it.
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]
     begin: Callable[[], Awaitable[None]] = _nothing
     end: Callable[[], Awaitable[None]] = _nothing
     enter: Callable[[HttpScope], Any] = _as_it_is
+    drain: Callable[[], None] = _stay
     body: int = 65_536
     body_bytes: Mapping[str, int] = field(default_factory=dict)
     headers: int = 64
@@ -76,10 +83,13 @@ class Limits:
             call = _without_body(call, once)
         else:
             limit = self.body_bytes.get(scope["path"], self.body)
-            body = await _gathered(receive, limit, once, twice)
-            if body is None:
-                return  # the caller is gone
-            call = body if isinstance(body, Response) else await self.app(call, body)
+            try:
+                body = await _gathered(receive, limit, once, twice)
+                if body is None:
+                    return  # the caller is gone
+                call = body if isinstance(body, Response) else await self.app(call, body)
+            except asyncio.CancelledError:  # the server stops, and waits no longer
+                call = _final(503, "stopping", "the service has stopped before this was done; send it again, same id")
         response: Response = call
         own = {name for name, _ in response.headers}
         length = (b"content-length", b"%d" % len(response.body))

@@ -223,8 +223,9 @@ class Stats(msgspec.Struct):
     refolds: int
 
 
-class Health(msgspec.Struct):
-    """Whether it is well; each experiment's trouble in a sentence, if there is any."""
+class Health(msgspec.Struct, omit_defaults=True):
+    """Whether it is well; each experiment's trouble in a sentence, if there is any, and whether the process stops."""
 
     ok: bool
     experiments: dict[str, str]
+    stopping: bool = False

@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 document, made from the table of routes and the types of messages."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -40,7 +39,6 @@ _LINKS = {
 }
 
 
-@cache
 def document(routes: "Sequence[Route]") -> bytes:
     """The document as JSON."""
     types = [ErrorAnswer, *(t for route in routes for t in (route.message, route.answer) if t is not None)]

@@ -11,6 +11,7 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.long_reads import LongReads
 from oddsmith.service.metrics import Metrics
+from oddsmith.service.openapi import document
 from oddsmith.service.opening import Opened
 from oddsmith.service.rates import Rate, Rates, WrongKeys
 
@@ -42,6 +43,8 @@ class Service:
         rate: Rate | None = None,
     ) -> None:
         self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
+        self.document = document(routes)  # made once: everybody may ask for it
+        self.draining = False
         self.experiments: dict[str, Experiment] = {}
         self.metrics = Metrics(self.experiments.values())
         self.rates, self.wrong_keys = Rates(rate), WrongKeys()
@@ -52,6 +55,10 @@ class Service:
         """Start restoring all states; `/healthz` answers meanwhile."""
         self.experiments |= {one.file.name: Experiment(one, self._clock, self._long_reads) for one in self._opened}
         self._restoring = asyncio.create_task(self._restore_all())
+
+    def drain(self) -> None:
+        """From now on `/readyz` says 503."""
+        self.draining = True
 
     async def end(self) -> None:
         """Keep snapshots, close the stores."""

@@ -12,7 +12,7 @@ import msgspec
 
 from oddsmith.errors import InvalidInput, OddsmithError
 
-__all__ = ["Rate", "Rates", "TooMany", "WrongKeys", "read_rate"]
+__all__ = ["Rate", "Rates", "TooMany", "WrongKeys", "network_of", "read_rate"]
 
 _RATE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -119,7 +119,7 @@ class WrongKeys:
 
     def too_many(self, address: str) -> bool:
         """Count a wrong key from an address; whether there were too many."""
-        place, now = _network(address), self._clock()
+        place, now = network_of(address), self._clock()
         bucket = self._buckets.get(place)
         if bucket is None:
             bucket = self._buckets[place] = _Bucket(self._rate, now)
@@ -128,7 +128,12 @@ class WrongKeys:
         return bucket.take(1, now, 1.0) > 0
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """What an address is counted as: itself, or of IPv6 its network (/64), for who has one address there has them all.
+
+    >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6")
+    ('192.0.2.7', '20010db800010002')
+    """
     if ":" not in address:
         return address
     try:

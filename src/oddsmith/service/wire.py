@@ -1,24 +1,30 @@
 """The server below the application: uvicorn, with limits on time, and on what it holds before a request has a head."""
 
+import math
 import signal
 import socket
+import time
 from asyncio import TimerHandle, Transport
-from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from oddsmith.service.app import make_app
-from oddsmith.service.keys import KeyRing
+from oddsmith.service.connections import Connections
 from oddsmith.service.limits import SAFE_HEADERS, Limits
-from oddsmith.service.opening import Opened
-from oddsmith.service.rates import Rate
 from oddsmith.service.response import Refusal
 
-__all__ = ["Wire", "serve", "server_config"]
+__all__ = ["GRACE_S", "HEALTH", "Wire", "serve", "server_config"]
+
+
+GRACE_S = 10
+"""Seconds that requests under way have when the service stops; then they get 503."""
+
+HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
+"""The paths that are answered on spare connections."""
 
 
 class Wire(HttpToolsProtocol):
@@ -26,33 +32,70 @@ class Wire(HttpToolsProtocol):
 
     uvicorn by itself collects headers for as long and as many as they come, and only then asks the application.
     `head_bytes` limits request line and headers, `message_bytes` a whole request with all that its encoding adds,
-    trailers too. A usual request comes in one piece and sets no timer. Where there are `most_connections`, a new one
-    is turned away and those that are there go on.
+    trailers too. A usual request comes in one piece and sets no timer. At most `depth` requests wait behind the one
+    that is being answered: the connection is closed after the last of them. Of what is sent, `slow_bytes` must be read
+    in `write_s` seconds: who does not read is dropped. `room` says who is let in; a spare connection has `spare_s`
+    seconds for one question about health.
     """
 
     request_s: ClassVar[float] = 10.0
+    spare_s: ClassVar[float] = 1.0
+    write_s: ClassVar[float] = 10.0
+    slow_bytes: ClassVar[int] = 65_536
     head_bytes: ClassVar[int] = 32_768
     message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
-    most_connections: ClassVar[int] = 800  # a process has some 1,000 open files unless its limit is raised
+    depth: ClassVar[int] = 16
+
+    def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._room = room
+        self._in_head, self._taken, self._over = True, 0, False
+        self._timer: TimerHandle | None = None
+        self._stall: TimerHandle | None = None
+        self._unsent = 0
+        self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """A new connection; its time runs from now, whether or not it sends anything."""
         super().connection_made(transport)
-        self._in_head, self._taken = True, 0
-        self._timer: TimerHandle | None = self.loop.call_later(self.request_s, self._late)
-        if len(self.connections) > self.most_connections:
-            self._refuse(Refusal(503, "busy", f"at most {self.most_connections:,} connections are served at a time"))
+        self._address = self.client[0] if self.client else ""
+        self._admission = self._room.admit(self._address)
+        if self._admission == "none":
+            why = f"at most {self._room.each:,} connections of one address are served at a time"
+            self._refuse(Refusal(503, "busy", f"{why}; close some, or raise --connections-each"))
+            return
+        if self._admission == "health":
+            self._room.reserve(self)
+        seconds = self.request_s if self._admission == "all" else self.spare_s
+        self._timer = self.loop.call_later(seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of a connection."""
         self._disarm()
+        self._read_on()
+        if self._admission != "none":
+            self._room.leave(self, self._address, self._admission)
+        self.pipeline.clear()
+        if self._answered is not None:  # uvicorn knows the newest request alone, which may be waiting behind this one
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def drop(self) -> None:
+        """Close at once, for a spare connection that came later."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """More bytes of a request, counted from its first piece on."""
+        if self._over:
+            return
         self._taken += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
             self._refuse(Refusal(431, "headers_too_large", f"a head must have at most {self.head_bytes:,} bytes"))
@@ -67,9 +110,19 @@ class Wire(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """The head is there; what it asks for waits its turn, unless too many do."""
+        spare = self._admission == "health"
+        if spare and self.url.partition(b"?")[0] not in HEALTH:
+            self._refuse(Refusal(503, "busy", f"at most {self._room.most:,} connections are served at a time"))
+            self._over = True
+        elif len(self.pipeline) >= self.depth:
+            self.pipeline[0][0].keep_alive = False  # the last one that is answered
+            self._over = True
+        if self._over:
+            raise _Enough
         super().on_headers_complete()
         self._in_head = False
+        self.cycle.keep_alive &= not (spare or self._room.closing)
 
     def on_message_complete(self) -> None:
         """The request is there; whatever comes now is the next one's head."""
@@ -79,7 +132,50 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, in our own words."""
+        if self._over:
+            return
         self._refuse(Refusal(400, "malformed", "a request must be valid HTTP/1.1"))
+
+    def on_response_complete(self) -> None:
+        """An answer was handed over; where it was the last, it must also be read."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """More was sent than the other side takes at once."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """The other side has read on."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._read_on()
+
+    def _watch(self) -> None:
+        """From now on what was sent must be read."""
+        if self._stall is None:
+            self._unsent = self.transport.get_write_buffer_size()
+            self._stall = self.loop.call_later(self.write_s, self._stalled)
+
+    def _stalled(self) -> None:
+        """Drop a client that has read too little since the last look, else look again later."""
+        self._stall = None
+        if self._unsent - self.transport.get_write_buffer_size() < self.slow_bytes:
+            self.transport.abort()
+        else:
+            self._watch()
+
+    def _read_on(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def _late(self) -> None:
         self._refuse(Refusal(408, "timeout", f"a request must arrive within {self.request_s:g} seconds"))
@@ -100,19 +196,27 @@ class Wire(HttpToolsProtocol):
             lines = [f"HTTP/1.1 {refusal.status} {phrase}".encode(), *(b": ".join(pair) for pair in pairs), b""]
             self.transport.write(b"\r\n".join([*lines, response.body]))
         self.transport.close()
+        self._watch()
 
 
-def server_config(app: Limits, *, host: str, port: int) -> uvicorn.Config:
+class _Enough(Exception):
+    """Stops the parser: what it has read is as much as is answered."""
+
+
+def server_config(
+    app: Limits, *, host: str, port: int, room: Connections | None = None, wire: type[Wire] = Wire
+) -> uvicorn.Config:
     """How uvicorn serves us: by `Wire`, without websockets, banner or trust in forwarded addresses.
 
     What is logged is left to the caller.
     """
+    protocol: Any = partial(wire, room=room or Connections())
     return uvicorn.Config(
         app,
         host=host,
         port=port,
         loop="uvloop",
-        http=Wire,
+        http=protocol,
         ws="none",
         log_config=None,
         access_log=False,
@@ -121,16 +225,35 @@ def server_config(app: Limits, *, host: str, port: int) -> uvicorn.Config:
     )
 
 
-def serve(opened: Sequence[Opened], door: socket.socket, *, keys: KeyRing | None, rate: Rate | None) -> None:
-    """Serve these experiments until SIGINT or SIGTERM; requests under way are answered, snapshots kept."""
-    config = server_config(make_app(opened, keys=keys, rate=rate), host="", port=0)
-    config.timeout_graceful_shutdown = 10
-    _Server(config).run(sockets=[door])
+def serve(app: Limits, door: socket.socket, *, room: Connections | None = None, drain_s: float = 0.0) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
+
+    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered as before: whoever sends requests
+    here has this time to see it. SIGINT, or a second signal, does not wait.
+    """
+    room = room or Connections()
+    config = server_config(app, host="", port=0, room=room)
+    config.timeout_graceful_shutdown = GRACE_S
+    _Server(config, app, room, drain_s).run(sockets=[door])
 
 
 class _Server(uvicorn.Server):
     """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself the signal once more."""
 
+    def __init__(self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float) -> None:
+        super().__init__(config)
+        self._app, self._room, self._drain_s = app, room, drain_s
+        self._until = math.inf
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        if sig == signal.SIGTERM and self._until == math.inf:
+            self._app.drain()
+            self._room.closing = True
+            self._until = time.monotonic() + self._drain_s
+        else:
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit = self.should_exit or time.monotonic() >= self._until
+        return await super().on_tick(counter)

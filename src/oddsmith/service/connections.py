@@ -1,0 +1,67 @@
+"""Connections: how many a server has, from where, and what one more may ask for."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from oddsmith.service.access import is_loopback
+from oddsmith.service.rates import network_of
+
+__all__ = ["Admission", "Connections", "Spare"]
+
+Admission: TypeAlias = Literal["all", "health", "none"]
+
+
+class Spare(Protocol):
+    """A connection that is there for questions about health alone."""
+
+    def drop(self) -> None:
+        """Close at once."""
+
+
+@dataclass
+class Connections:
+    """The connections of one server; when `most` are there, `spare` more may ask whether it lives.
+
+    One address (of IPv6 the network, /64) has at most `each` of them: with fewer than `most`, a single stranger cannot
+    take them all. Addresses that are `free`, unless told otherwise those of this machine, have no limit of their own.
+    With `closing` each answer ends its connection, so that clients go elsewhere.
+    """
+
+    most: int = 800  # a process has some 1,000 open files unless its limit is raised
+    each: int = 200
+    spare: int = 16
+    free: Callable[[str], bool] = is_loopback
+    closing: bool = False
+    _by_network: Counter[str] = field(default_factory=Counter)
+    _taken: int = 0
+    _spares: dict[Spare, None] = field(default_factory=dict)
+
+    def admit(self, address: str) -> Admission:
+        """What a new connection from there may ask for; it is counted until it leaves, unless it is "none"."""
+        network = network_of(address)
+        if self._by_network[network] >= self.each and not self.free(address):
+            return "none"
+        self._by_network[network] += 1
+        if self._taken >= self.most:
+            return "health"
+        self._taken += 1
+        return "all"
+
+    def reserve(self, one: Spare) -> None:
+        """Keep a connection for health; the one that was there longest makes room, so that the newest is heard."""
+        if len(self._spares) >= self.spare:
+            oldest = next(iter(self._spares))
+            del self._spares[oldest]
+            oldest.drop()
+        self._spares[one] = None
+
+    def leave(self, one: Spare, address: str, admission: Admission) -> None:
+        """A connection has ended."""
+        network = network_of(address)
+        self._spares.pop(one, None)
+        self._taken -= admission == "all"
+        self._by_network[network] -= 1
+        if self._by_network[network] <= 0:
+            del self._by_network[network]
