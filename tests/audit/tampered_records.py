@@ -164,12 +164,12 @@ def reward_rule(c: sqlite3.Connection) -> None:
     fact(c, "rule", lambda rule: "sum")
 
 
-@tampering(LIVES)
+@tampering(MODELS)
 def units_of_rewards(c: sqlite3.Connection) -> None:
     about(c, reward=[0.0, 20.0])
 
 
-@tampering(LIVES)
+@tampering(MODELS)
 def name_of_the_experiment(c: sqlite3.Connection) -> None:
     about(c, experiment="sport")
 

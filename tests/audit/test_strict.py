@@ -39,7 +39,8 @@ def judged(honest: Path, folder: Path, tamper: Tamper, *, models: bool) -> Verif
         tamper(connection)
     connection.close()
     with open_reader(str(copy)) as reader:  # type: ignore[attr-defined]
-        return verify(reader, policy=MINE if models else None, bench=BENCH)
+        facts = {"experiment": "news", "reward": [0.0, 1.0]} if models else {}
+        return verify(reader, policy=MINE if models else None, bench=BENCH, facts=facts)
 
 
 def found_by(honest: Path, folder: Path, tamper: Tamper) -> str:

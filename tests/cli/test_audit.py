@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from audit.served import Served, lived, policy
+from audit.served import SEED, Served, lived, policy
 from cli.campaign import place
 from logs.samples import assert_same
 from oddsmith.cli.main import main
@@ -22,6 +22,8 @@ def made(tmp_path_factory: Any) -> Path:
     """A folder with news.toml, and news.sqlite that was served from it."""
     folder: Path = tmp_path_factory.mktemp("made")
     place(folder)
+    page = (folder / "news.toml").read_text()
+    (folder / "news.toml").write_text(page.replace("seed = 5", f"seed = {SEED}"))
     lived(Served(folder / "news.sqlite", od.read_policy(folder / "news.toml").policy), 150, rosters=False).store.close()
     return folder
 
@@ -87,6 +89,9 @@ def test_bad_questions_exit_with_2(news: Path, capsys: Any) -> None:
     Path("other.toml").write_text(Path("news.toml").read_text().replace("gamma = 0.1", "gamma = 0.2"))
     assert main(["verify", "news.sqlite", "--models", "other.toml"]) == 2
     assert "policy.gamma was 0.1, is 0.2" in capsys.readouterr().err
+    Path("other.toml").write_text(Path("news.toml").read_text().replace(f"seed = {SEED}", "seed = 6"))
+    assert main(["verify", "news.sqlite", "--models", "other.toml"]) == 3
+    assert f"facts, position 0 'seed': recorded seed {SEED}; 6 follows" in capsys.readouterr().out
     assert main(["export", "news.sqlite", "--out", "nowhere/log.parquet"]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
     assert main(["verify", "news.sqlite", "--experiment", "sport"]) == 2

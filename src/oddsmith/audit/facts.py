@@ -2,7 +2,7 @@
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 
@@ -22,12 +22,15 @@ from oddsmith.storage.folding import Folded
 __all__ = ["Contexts", "StateCheck", "check_facts"]
 
 
-def check_facts(reading: Reading, arbiter: Policy | None, policy: Policy | None) -> Level:
-    """Whether the facts of a store are there, and agree with each other."""
+def check_facts(reading: Reading, arbiter: Policy | None, policy: Policy | None, said: Mapping[str, object]) -> Level:
+    """Whether the facts of a store are there, and agree with each other, with its policy and with what is `said`."""
     level = Level("facts")
     for fact in ("seed", "arms"):
         answer = None if reading.about.get(fact) is not None else Untested(f"the store does not say its {fact}")
         level.take(fact, 0, answer)
+    for fact, value in said.items():
+        if fact in reading.about:
+            level.take(fact, 0, _same(fact, reading.about[fact], value))
     text = json.dumps(reading.description, sort_keys=True)
     print_of_it = sha256(text.encode()).hexdigest()[:32]
     level.take("policy", 0, _same("fingerprint", reading.fingerprint, print_of_it))

@@ -26,6 +26,7 @@ def verify(
     *,
     policy: Policy | None = None,
     bench: Mapping[str, Experts] | None = None,
+    facts: Mapping[str, object] | None = None,
     tolerance: float = 0.0,
 ) -> VerifyReport:
     """Whether the events have no gap, facts and snapshots are as they must be, and every decision follows, thrice.
@@ -38,13 +39,15 @@ def verify(
        they say what was recorded, to 1e-9; those that learn are folded along. Odds whose votes were not kept are
        recomputed from them too.
 
+    `facts` are what the policy file says of name, arms, units of rewards and seed: the store must say the same.
+
     One pass forward for levels 1 and 2, one for level 3, in memory that does not grow with the store but for a few
     bytes for each decision. Progress is shown on a terminal.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
     states = StateCheck(reading)  # before the head, which only grows
     proof = _Proof(reading, reading.head(), judge_of(reading, policy), states)
-    proof.check_store(policy)
+    proof.check_store(policy, facts or {})
     proof.weigh_again(tolerance, models=policy is not None)
     if policy is not None:
         proof.ask_again(policy, bench or {}, tolerance)
@@ -71,9 +74,9 @@ class _Proof:
         name = str(self.reading.about.get("experiment", ""))
         return VerifyReport(name, self.head, self.decisions, (*levels, self.experts) if models else levels)
 
-    def check_store(self, policy: Policy | None) -> None:
+    def check_store(self, policy: Policy | None, said: Mapping[str, object]) -> None:
         """What needs no fold: the facts, the positions of events and of snapshots."""
-        self.facts = check_facts(self.reading, self.arbiter, policy)
+        self.facts = check_facts(self.reading, self.arbiter, policy, said)
         self.states.check_head(self.head)
         self.events, self.decisions = _events(self.reading, self.head)
 

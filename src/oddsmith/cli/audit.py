@@ -3,7 +3,7 @@
 import argparse
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
@@ -12,6 +12,7 @@ from oddsmith.spelling import counted
 
 if TYPE_CHECKING:
     from oddsmith.audit import Finding, VerifyReport
+    from oddsmith.files import PolicyFile
 
 __all__ = ["add_commands"]
 
@@ -53,13 +54,22 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.storage.opening import open_reader
 
     file = None if asked.models is None else read_policy(asked.models)
-    models = (None, None) if file is None else (file.policy, file.bench)
+    models: dict[str, Any] = {}
+    if file is not None:
+        models = {"policy": file.policy, "bench": file.bench, "facts": _facts(file)}
     with closing(open_reader(asked.store, asked.experiment)) as reading:
-        verdict = verify(reading, policy=models[0], bench=models[1], tolerance=asked.tolerance)
+        verdict = verify(reading, tolerance=asked.tolerance, **models)
     text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
     if not verdict.holds:
         return Refused(text)
     return Refused(text, 1) if asked.strict and not verdict.complete else text
+
+
+def _facts(file: "PolicyFile") -> dict[str, object]:
+    """What a policy file says of the store it is served with."""
+    facts: dict[str, object] = {"experiment": file.name, "reward": [file.reward_scale.low, file.reward_scale.high]}
+    facts |= {} if file.arms is None else {"arms": list(file.arms)}
+    return facts if file.seed is None else facts | {"seed": file.seed}
 
 
 def _told(verdict: "VerifyReport", *, models: bool) -> str:
