@@ -49,23 +49,23 @@ def first_misses(verdict: VerifyReport) -> dict[str, Miss]:
 
 def chosen(connection: sqlite3.Connection, nth: int = 20, kind: str = "decision") -> tuple[int, str]:
     """Position and id of an event in the middle; a decision that no incumbent made."""
-    query = "select e.position, id from events e left join decisions d using (position) where kind = ? and "
-    query += "coalesce(d.body, '') not like '%shadow%' order by e.position limit 1 offset ?"
+    query = "select position, id from events where kind = ? and coalesce(body, '') not like '%shadow%' "
+    query += "order by position limit 1 offset ?"
     position, id = connection.execute(query, (kind, nth)).fetchone()
     return position, id
 
 
 def body(connection: sqlite3.Connection, position: int, **changes: Any) -> None:
-    (text,) = connection.execute("select body from decisions where position = ?", (position,)).fetchone()
+    (text,) = connection.execute("select body from events where position = ?", (position,)).fetchone()
     changed = json.dumps(json.loads(text) | changes)
-    connection.execute("update decisions set body = ? where position = ?", (changed, position))
+    connection.execute("update events set body = ? where position = ?", (changed, position))
 
 
 def numbers(connection: sqlite3.Connection, position: int, change: Callable[[bytearray], Any]) -> None:
-    (content,) = connection.execute("select numbers from decisions where position = ?", (position,)).fetchone()
+    (content,) = connection.execute("select numbers from events where position = ?", (position,)).fetchone()
     array = bytearray(content)
     change(array)
-    connection.execute("update decisions set numbers = ? where position = ?", (bytes(array), position))
+    connection.execute("update events set numbers = ? where position = ?", (bytes(array), position))
 
 
 def one_ulp(place: int) -> Callable[[bytearray], Any]:
@@ -78,7 +78,7 @@ def one_ulp(place: int) -> Callable[[bytearray], Any]:
 
 def arm(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    (text,) = connection.execute("select body from decisions where position = ?", (position,)).fetchone()
+    (text,) = connection.execute("select body from events where position = ?", (position,)).fetchone()
     other = 2 if json.loads(text)["index"] != 2 else 0
     body(connection, position, index=other, arm=["sports", "politics", "tech"][other])
     return {"draw": (position, id)}
@@ -129,7 +129,7 @@ def prior(connection: sqlite3.Connection) -> Any:
 def id_of_a_decision(connection: sqlite3.Connection) -> Any:
     """A name that draws another arm; one that draws the same arm is found only by whoever holds the first name."""
     position, _ = chosen(connection)
-    text, content = connection.execute("select body, numbers from decisions where position = ?", (position,)).fetchone()
+    text, content = connection.execute("select body, numbers from events where position = ?", (position,)).fetchone()
     odds, uniforms = np.frombuffer(content, dtype="<f8", count=3), od.Uniforms(SEED)
     names = (f"forged-{k}" for k in range(100))
     forged = next(name for name in names if pick(odds, uniforms(name)) != json.loads(text)["index"])
@@ -139,7 +139,7 @@ def id_of_a_decision(connection: sqlite3.Connection) -> Any:
 
 def unreadable(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    connection.execute("update decisions set body = '{' where position = ?", (position,))
+    connection.execute("update events set body = '{' where position = ?", (position,))
     return {"draw": (position, id)}
 
 
@@ -151,7 +151,7 @@ def mask_of_one_arm(connection: sqlite3.Connection) -> Any:
 
 def without_body(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    connection.execute("delete from decisions where position = ?", (position,))
+    connection.execute("update events set body = null, numbers = null where position = ?", (position,))
     return {"draw": (position, id)}
 
 
@@ -194,7 +194,7 @@ def dropped(connection: sqlite3.Connection) -> Any:
 
 
 def take_out(connection: sqlite3.Connection, position: int) -> None:
-    for table in ("events", "decisions", "contexts"):
+    for table in ("events", "contexts"):
         connection.execute(f"delete from {table} where position = ?", (position,))
         connection.execute(f"update {table} set position = -position where position > ?", (position,))
         connection.execute(f"update {table} set position = -position - 1 where position < 0")
@@ -230,8 +230,9 @@ def share_of_an_expert(connection: sqlite3.Connection) -> Any:
 
 def advice(connection: sqlite3.Connection) -> Any:
     query = (
-        "select d.position from decisions d join events e using (position) join events r on r.id = e.id "
-        "where r.kind = 'reward' and r.position > d.position and d.body not like '%shadow%' and d.position > 30 limit 1"
+        "select e.position from events e join events r on r.id = e.id "
+        "where e.kind = 'decision' and r.kind = 'reward' and r.position > e.position and e.body not like '%shadow%' "
+        "and e.position > 30 limit 1"
     )
     (position,) = connection.execute(query).fetchone()
 

@@ -194,12 +194,10 @@ def test_sleepers_are_held_to_the_weights_and_to_silence(tmp_path: Path, what: s
     service.decide("slept", [-0.4, 0.2])
     service.store.close()
     with sqlite3.connect(tmp_path / "s") as connection:
-        (content,) = connection.execute("select numbers from decisions where position = 2").fetchone()
+        (content,) = connection.execute("select numbers from events where position = 2").fetchone()
         numbers = np.frombuffer(content[: 9 * 8], dtype="<f8").copy()  # odds, advice, log weights: three of each
         numbers[7 if what == "log_weights" else 5] = np.nextafter(numbers[7], -9.0) if what == "log_weights" else 0.5
-        connection.execute(
-            "update decisions set numbers = ? where position = 2", (numbers.tobytes() + content[9 * 8 :],)
-        )
+        connection.execute("update events set numbers = ? where position = 2", (numbers.tobytes() + content[9 * 8 :],))
     connection.close()
     (miss,) = verify(open_reader(str(tmp_path / "s"))).misses
     assert (miss.level, miss.id) == ("odds", "slept")

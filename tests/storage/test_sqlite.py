@@ -177,7 +177,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other") as other:
         other.execute("create table songs (name text)")
     other.close()
-    with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 1'; got None"):
+    with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 2'; got None"):
         SQLiteStore(tmp_path / "other", policy())
     with pytest.raises(od.StoreFailed, match="cannot be opened"):
         SQLiteStore(tmp_path / "nowhere" / "events", policy())
@@ -187,7 +187,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
 
 def test_events_are_checked_when_they_are_made() -> None:
     decision = made("a").decision
-    with pytest.raises(od.InvalidInput, match="id must be a string of 1 to 200"):
+    with pytest.raises(od.InvalidInput, match="id must be a string of 1 to 256"):
         DecisionMade("", decision, 0, 0.0)
     with pytest.raises(od.InvalidInput, match="must be a single Decision"):
         DecisionMade("a", od.Decision.stacked([decision]), 0, 0.0)

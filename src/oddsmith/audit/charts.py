@@ -113,8 +113,8 @@ def _read_lines(chart: Chart) -> tuple[list[Account | Line], list[int]]:
     for line in progress(chart.reading.lines(0, chart.head), chart.head, "reading"):
         chart.kinds[line.kind] += 1
         _look_at_clock(chart, line)
-        if line.kind.startswith("expert"):
-            items.append(line)
+        if not line.of_decision:
+            items += [line] if line.of_roster else []
             continue
         if line.kind == "decision":
             made.append(line.position)

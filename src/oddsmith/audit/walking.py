@@ -172,7 +172,7 @@ class Ahead:
         new = list(self._reading.lines(self._last, until))
         self._lines += new
         self._last = until
-        told: dict[str, list[Line]] = {line.id: [] for line in new if not line.kind.startswith("expert")}
+        told: dict[str, list[Line]] = {line.id: [] for line in new if line.of_decision}
         for line in self._reading.history(list(told), until):
             told[line.id].append(line)
         self._about |= told
@@ -191,7 +191,7 @@ class Ahead:
     def _forget(self) -> None:
         self._first = self._lines[-_BEHIND - 1].position
         self._lines = self._lines[-_BEHIND:]
-        self._about = {line.id: self._about[line.id] for line in self._lines if not line.kind.startswith("expert")}
+        self._about = {line.id: self._about[line.id] for line in self._lines if line.of_decision}
         kept = _made_in(self._about.values())
         self._decisions = {position: self._decisions[position] for position in kept if position in self._decisions}
 

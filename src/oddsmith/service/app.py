@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -65,7 +65,7 @@ class App:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
         if route is None:
-            match = _find(method, scope["path"])
+            match = _find(method, scope["path"], scope["raw_path"].decode("latin-1"))
             if isinstance(match, Response):
                 return match
             route, parameters = match
@@ -157,13 +157,16 @@ def make_app(
     )
 
 
-def _find(method: str, path: str) -> tuple[Route, dict[str, str]] | Response:
-    """The route of a path with a parameter in it, and the parameter; or the refusal of a path or a method."""
+def _find(method: str, path: str, raw: str) -> tuple[Route, dict[str, str]] | Response:
+    """The route of a path with a parameter in it, and the parameter; or the refusal of a path or a method.
+
+    A parameter may hold any character: it is found in the path as it was sent.
+    """
     allowed = []
     for route in ROUTES:
-        fits = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), path)
+        fits = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), raw)
         if fits is not None and route.method == method:
-            return route, fits.groupdict()
+            return route, {name: unquote(value) for name, value in fits.groupdict().items()}
         allowed += [route.method] if fits is not None else []
     if allowed:
         methods = ", ".join(allowed)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import check_json, single
 from oddsmith.decision import Context, Decision, Odds, draw
-from oddsmith.errors import InvalidInput, NoEligibleArm
+from oddsmith.errors import InvalidInput
 from oddsmith.experts.guarded import Guarded
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
-from oddsmith.storage.base import Receipt
+from oddsmith.storage.base import Line, Receipt
 from oddsmith.storage.events import DecisionMade
 
 __all__ = ["decide", "decide_batch"]
@@ -63,23 +64,22 @@ async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> Deci
     """The decision that the unit has, or its next one."""
     _check_unit(experiment, message)
     while True:
-        kept = await _kept_for(experiment, message)
-        if isinstance(kept, DecisionAnswer):
+        kept, turn = await _kept_for(experiment, message)
+        if kept is not None:
             return kept
-        event, answer = await _make(experiment, message, kept)
-        (receipt,) = await experiment.writer.append([event])
-        answer = await _complete(experiment, answer, receipt)
-        if message.eligible is None or answer.arm in message.eligible:
-            return answer  # else another request was faster, for the same unit and with other arms
+        event, answer = await _make(experiment, message, None)
+        (receipt,) = await experiment.writer.append([replace(event, unit=message.unit, turn=turn)])
+        if receipt.new:  # else another request was faster, for the same unit
+            return await _complete(experiment, answer, receipt)
 
 
 async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Receipt) -> DecisionAnswer:
     """The answer with its position; where the id was known before, the first answer stands."""
     if not receipt.new:
-        first = await _stored(experiment, answer.id)
+        first = await asyncio.to_thread(experiment.find, answer.id)
         if first is None:
             raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
-        return first
+        return _told(experiment, *first)
     answer.position = receipt.position
     experiment.decided[answer.arm] += 1
     return answer
@@ -133,13 +133,9 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> D
     )
 
 
-async def _stored(experiment: Experiment, id: str) -> DecisionAnswer | None:
-    """The answer that was given for this id, or None."""
-    record = await asyncio.to_thread(experiment.find, id)
-    if record is None:
-        return None
-    line, decision = record
-    answer = _answer(experiment, id, decision, line.seen or 0)
+def _told(experiment: Experiment, line: Line, decision: Decision) -> DecisionAnswer:
+    """The answer that was given for a decision that is on disk."""
+    answer = _answer(experiment, line.id, decision, line.seen or 0)
     answer.position, answer.new = line.position, False
     return answer
 
@@ -210,14 +206,11 @@ def _check_unit(experiment: Experiment, message: DecideEntry) -> None:
         raise InvalidInput(f"id must be left out, for a unit's decision has its own; got {message.id!r}")
 
 
-async def _kept_for(experiment: Experiment, message: DecideEntry) -> DecisionAnswer | str:
-    """The decision a unit has, if its arm is eligible here; else the id that its next one gets."""
-    for turn in range(1, len(experiment.arms) + 2):
-        id = f"~{message.unit}" if turn == 1 else f"~{message.unit}~{turn}"
-        kept = await _stored(experiment, id)
-        if kept is None:
-            return id
-        if message.eligible is None or kept.arm in message.eligible:
-            return kept
-    had = f"unit {message.unit!r} has had a decision for every arm"
-    raise NoEligibleArm(f"{had}; none of {message.eligible} is among them")
+async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[DecisionAnswer | None, int]:
+    """The decision a unit has, if its arm is eligible here; and the turn that its next one is."""
+    lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
+    decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
+    for line, decision in zip(lines, decisions, strict=True):
+        if message.eligible is None or decision.arm in message.eligible:
+            return _told(experiment, line, decision), len(lines)
+    return None, len(lines) + 1

@@ -1,7 +1,6 @@
 """What each route does, from a checked message to an answer."""
 
 import asyncio
-import re
 from functools import partial
 
 import msgspec
@@ -16,7 +15,7 @@ from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
-from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
+from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward, is_id
 
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
 __all__ += ["reward_batch", "stats"]
@@ -100,10 +99,9 @@ async def _known(experiment: Experiment, position: int) -> None:
 
 async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
     """The record of one decision."""
-    is_id = re.fullmatch(m.KNOWN_ID, query.id) is not None  # to SQLite, what follows a NUL is not there
     read = partial(record_of, experiment, query.id, query.explain)
     run = experiment.long_reads.run if query.explain else asyncio.to_thread
-    record = await run(read) if is_id else None
+    record = await run(read) if is_id(query.id) else None  # to SQLite, what follows a NUL is not there
     if record is None:
         raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
     return record

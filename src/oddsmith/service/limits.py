@@ -63,7 +63,7 @@ class Limits:
     body_bytes: Mapping[str, int] = field(default_factory=dict)
     headers: int = 64
     header_bytes: int = 16_384
-    target: int = 2_048
+    target: int = 4_096
     local: bool = False
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:

@@ -6,35 +6,25 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from oddsmith.errors import Conflict, OddsmithError
+from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
-__all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "Health", "KNOWN_ID", "PATTERNS", "PosteriorAnswer"]
+__all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "Health", "PATTERNS", "PosteriorAnswer"]
 __all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange", "Stats"]
 
 MOST = 1000  # entries of one batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
-_ID = r"^[A-Za-z0-9_.:-]{1,128}$"
-KNOWN_ID = r"^[A-Za-z0-9_.:@~-]{1,128}$"  # with ~, that of a unit
-_UNIT = r"^[A-Za-z0-9_.:@-]{1,120}$"
-_ANY_KEY = r"^[A-Za-z0-9_.:-]{0,128}$"
-PATTERNS = {
-    _NAME: "1 to 64 of a-z, 0-9, _ and -",
-    _ID: "1 to 128 of letters, digits and _.:-",
-    KNOWN_ID: "1 to 128 of letters, digits and _.:@~-",
-    _UNIT: "1 to 120 of letters, digits and _.:@-",
-    _ANY_KEY: "at most 128 of letters, digits and _.:-",
-}
+_TEXT = r"^[^\x00]*$"  # a body with a lone surrogate is no JSON
+PATTERNS = {_NAME: "1 to 64 of a-z, 0-9, _ and -", _TEXT: "a string without NUL"}
 """What each pattern allows, in words."""
 
 _Name = Annotated[str, Meta(pattern=_NAME)]
-_Id = Annotated[str, Meta(pattern=_ID)]
-_KnownId = Annotated[str, Meta(pattern=KNOWN_ID)]
-_Unit = Annotated[str, Meta(pattern=_UNIT)]
-_Key = Annotated[str, Meta(pattern=_ANY_KEY)]
-_Arm = Annotated[str, Meta(min_length=1, max_length=200)]
+_Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
+_Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
+_Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
-_AnyId = Annotated[str, Meta(extra_json_schema={"pattern": KNOWN_ID})]
+_AnyId = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT})]
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -62,7 +52,7 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     context: Any
     id: _Id | None = None
     eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
-    unit: _Unit | None = None
+    unit: _Id | None = None
     deferred: bool = False
     incumbent: _Arm | None = None
     incumbent_odds: _Odds | None = None
@@ -86,7 +76,7 @@ class DecideBatch(_Body):
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One reward of a batch."""
 
-    id: _KnownId
+    id: _Id
     reward: float
     key: _Key = ""
 
@@ -109,7 +99,7 @@ class RewardBatch(_Body):
 class Correct(_Body):
     """Another value in place of a decision's reward; `key` names the correction, so that repeating it has no effect."""
 
-    id: _KnownId
+    id: _Id
     reward: float
     key: _Id
 
@@ -117,13 +107,13 @@ class Correct(_Body):
 class Activate(_Body):
     """A deferred decision was shown."""
 
-    id: _KnownId
+    id: _Id
 
 
 class RosterChange(_Body):
     """An expert joins with a share of the weight, or retires."""
 
-    expert: Annotated[str, Meta(min_length=1, max_length=200)]
+    expert: _Id
     change: Literal["added", "retired"]
     key: _Id
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None

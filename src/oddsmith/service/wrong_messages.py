@@ -22,9 +22,10 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
+_WORDS = {repr(pattern)[1:-1]: words for pattern, words in PATTERNS.items()}
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"Expected `([\w| ]+)`, got `\w+`", lambda match: _kinds(match[1])),
-    (r"Expected `str` matching regex '(.*)'", lambda match: PATTERNS.get(match[1], f"text like {match[1]}")),
+    (r"Expected `str` matching regex '(.*)'", lambda match: _WORDS.get(match[1], f"text like {match[1]}")),
     (r"Expected `str` of length (>=|<=) (\d+)", lambda match: f"a string of {_ends(*match.groups())} characters"),
     (r"Expected `array` of length (>=|<=) (\d+)", lambda match: f"a list of {_ends(*match.groups())} entries"),
     (r"Expected `(\w+)` ([<>]=?) (.*)", lambda match: f"{_kinds(match[1])} {match[2]} {match[3]}"),

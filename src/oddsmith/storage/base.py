@@ -2,19 +2,42 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_args
 
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
-from oddsmith.errors import OddsmithError, StoreFailed
-from oddsmith.storage.events import Activation, Correction, DecisionMade, DefaultReward, Event, ExpertChange, Reward
+from oddsmith.errors import BadFile, OddsmithError, StoreFailed
+from oddsmith.storage.events import (
+    Activation,
+    ConfigurationChange,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    ExpertChange,
+    Reward,
+)
 
-__all__ = ["ContextErased", "Erased", "EventKind", "Evidence", "Foldable", "Line", "Reading", "Receipt", "Rule"]
-__all__ += ["Snapshot", "Store", "Window", "line_of", "thinned"]
+__all__ = [
+    "ContextErased",
+    "DECISION_KINDS",
+    "DamagedSnapshot",
+    "Erased",
+    "EventKind",
+    "Evidence",
+    "Foldable",
+    "KINDS",
+    "Line",
+]
+__all__ += ["Reading", "Receipt", "Rule", "Snapshot", "Store", "Window", "line_of", "thinned"]
 
 EventKind: TypeAlias = Literal[
-    "decision", "activation", "reward", "default", "correction", "expert added", "expert retired"
+    "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
 ]
+KINDS: tuple[EventKind, ...] = get_args(EventKind)
+DECISION_KINDS = KINDS[:5]
+"""The kinds of events that are about one decision, which `id` names."""
+
 Rule: TypeAlias = Literal["first", "sum"]
 """How rewards of one decision make one: the first counts at once; or all are added up when the window closes."""
 
@@ -30,8 +53,9 @@ _KINDS: dict[type, EventKind] = {
 class Line(NamedTuple):
     """An event without the decision's body: what the bookkeeping of rewards needs.
 
-    `id` is the decision's, or the expert's name; `value` a reward, a default, a correction or a prior share; `seen` is
-    the position of the state that a decision was made with.
+    `id` is the decision's, or the name of an expert or a setting; `value` a reward, a default, a correction or a prior
+    share; `seen` is the position of the state that a decision was made with; `sender` the name of the key that sent it,
+    None for the service itself; `body` the JSON of what else an event has that is no decision.
     """
 
     position: int
@@ -42,6 +66,18 @@ class Line(NamedTuple):
     time: float
     deferred: bool
     seen: int | None
+    sender: str | None = None
+    body: str | None = None
+
+    @property
+    def of_decision(self) -> bool:
+        """Whether it is about a decision, and not about the experts or the settings."""
+        return self.kind in DECISION_KINDS
+
+    @property
+    def of_roster(self) -> bool:
+        """Whether an expert came or went."""
+        return self.kind in ("expert added", "expert retired")
 
 
 class Receipt(NamedTuple):
@@ -132,6 +168,9 @@ class Reading(Foldable, Protocol):
     def changes(self) -> list[Line]:
         """The experts that came and went, in order."""
 
+    def of_unit(self, unit: str) -> list[Line]:
+        """The decisions of a unit that keeps its own, the first one first."""
+
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most `limit`."""
 
@@ -139,7 +178,7 @@ class Reading(Foldable, Protocol):
         """The snapshots, oldest first."""
 
     def content(self, position: int) -> bytes:
-        """What was kept as the snapshot at this position."""
+        """What was kept as the snapshot at this position; `DamagedSnapshot` where it is no longer what it was."""
 
     def close(self) -> None:
         """Let go of everything; a store writes what is queued first."""
@@ -153,12 +192,13 @@ class Store(Reading, Protocol):
     1. What `append` answered is on disk, and survives a power cut. Events that could not be written are not answered,
        the future raises `StoreFailed`; sending them again is safe.
     2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
-       a repeat with another value is refused with `Conflict`. Decisions are known by id alone: the first one counts.
+       a repeat with another value is refused with `Conflict`. Decisions are known by id alone, and where units keep
+       theirs by unit and turn: the first one counts.
        A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
        does not harm the others of its batch. A reward or an activation without its decision is kept, and `parked`.
     3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
        appears at or below it. (A sequence number that is handed out before commit does not promise that.)
-    4. Lines and decisions never change. Only contexts can go, by `erase`.
+    4. Lines and decisions never change. Only contexts can go, by `erase`, and what was known of arms with them.
     5. It belongs to the policy it was made with, and to one reward rule: opening it with another is refused.
     """
 
@@ -169,7 +209,11 @@ class Store(Reading, Protocol):
         """Keep a snapshot; of older ones, `thinned` says which stay."""
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time; returns how many."""
+        """Erase the contexts of decisions made before that time, and features that no other needs; returns how many."""
+
+
+class DamagedSnapshot(BadFile):
+    """The content of a snapshot is not what was kept."""
 
 
 class ContextErased(StoreFailed):
@@ -183,7 +227,7 @@ class Erased:
         learns = "a policy that learns from contexts"
         raise ContextErased(f"contexts must be there for {learns}; this one was erased, and no snapshot is later")
 
-    __array__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
+    __array__ = __contains__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -200,13 +244,17 @@ def line_of(event: Event, position: int = 0) -> Line:
     >>> line_of(Reward("a", 1.0, time=9.0))[:5]
     (0, 'reward', 'a', '', 1.0)
     """
+    sender = event.sender or None
     if isinstance(event, ExpertChange):
         kind: EventKind = "expert added" if event.change == "added" else "expert retired"
-        return Line(position, kind, event.expert, event.key, event.share, event.time, False, None)
+        return Line(position, kind, event.expert, event.key, event.share, event.time, False, None, sender)
+    if isinstance(event, ConfigurationChange):
+        body = event.body()
+        return Line(position, "configuration", event.setting, event.key, None, event.time, False, None, sender, body)
     key, value = getattr(event, "key", ""), getattr(event, "value", None)
     deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)
     given = None if value is None else float(value)
-    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), deferred, seen)
+    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), deferred, seen, sender)
 
 
 def thinned(positions: Sequence[int]) -> set[int]:

@@ -1,18 +1,25 @@
-"""What can happen: six kinds of events, checked when they are made.
+"""What can happen: the kinds of events, checked when they are made.
 
-Times are for people and for erasing old contexts: no state ever depends on them.
+`sender` is the name of the key that sent an event; empty for the service itself. Times are for people and for erasing
+old contexts: no state ever depends on them.
 """
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from oddsmith.arrays import Array, number
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
+from oddsmith.exact_json import Json
 
-__all__ = ["Activation", "Correction", "DecisionMade", "DefaultReward", "Event", "ExpertChange", "Reward"]
+__all__ = ["Activation", "ConfigurationChange", "Correction", "DecisionMade", "DefaultReward", "Event", "ExpertChange"]
+__all__ += ["LONGEST_ID", "Reward", "is_id"]
 
-_LONGEST = 200
+LONGEST_ID = 256
+"""Characters in an id, a key, or the name of a unit, an expert or an arm."""
+_ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,8 @@ class DecisionMade:
     """A decision, the position of the state it was made with, and whether it counts only once it is activated.
 
     `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its.
+    `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one `slate` were made together, each
+    for a `slot`.
     """
 
     id: str
@@ -29,9 +38,19 @@ class DecisionMade:
     deferred: bool = False
     votes: Array | None = None
     shadow: bool = False
+    sender: str = ""
+    unit: str | None = None
+    turn: int | None = None
+    slate: str | None = None
+    slot: int | None = None
 
     def __post_init__(self) -> None:
         _check_name("id", self.id, self.time)
+        for what, name, place in (("unit", self.unit, self.turn), ("slate", self.slate, self.slot)):
+            if name is not None:
+                _check_name(what, name)
+            if (name is None) != (place is None):
+                raise InvalidInput(f"{what} and its place must be given together; got {name!r:.60} and {place!r}")
         if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
             raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
         if not 0 <= self.seen < 2**63:
@@ -47,6 +66,7 @@ class Activation:
 
     id: str
     time: float
+    sender: str = ""
 
     def __post_init__(self) -> None:
         _check_name("id", self.id, self.time)
@@ -60,6 +80,7 @@ class Reward:
     value: float
     time: float
     key: str = ""
+    sender: str = ""
 
     def __post_init__(self) -> None:
         _check_reward(self.id, self.value, self.time)
@@ -73,6 +94,7 @@ class DefaultReward:
     id: str
     value: float
     time: float
+    sender: str = ""
 
     def __post_init__(self) -> None:
         _check_reward(self.id, self.value, self.time)
@@ -89,6 +111,7 @@ class Correction:
     value: float
     time: float
     key: str
+    sender: str = ""
 
     def __post_init__(self) -> None:
         _check_reward(self.id, self.value, self.time)
@@ -104,6 +127,7 @@ class ExpertChange:
     time: float
     key: str
     share: float | None = None
+    sender: str = ""
 
     def __post_init__(self) -> None:
         _check_name("expert", self.expert, self.time)
@@ -116,7 +140,29 @@ class ExpertChange:
             number("share", self.share, low=0, high=1, open_low=True, open_high=True)
 
 
-Event: TypeAlias = DecisionMade | Activation | Reward | DefaultReward | Correction | ExpertChange
+@dataclass(frozen=True, slots=True)
+class ConfigurationChange:
+    """A setting of the experiment has another value from here on; `key` names the change."""
+
+    setting: str
+    value: Json
+    time: float
+    key: str
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("setting", self.setting, self.time)
+        _check_name("key", self.key)
+
+    def body(self) -> str:
+        """The value as JSON."""
+        try:
+            return json.dumps({"value": self.value}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"value of {self.setting!r} must be JSON; {error}") from error
+
+
+Event: TypeAlias = DecisionMade | Activation | Reward | DefaultReward | Correction | ExpertChange | ConfigurationChange
 """Anything a store keeps."""
 
 
@@ -125,9 +171,19 @@ def _check_reward(decision: str, value: float, time: float) -> None:
     number("reward", value, low=0, high=1)
 
 
+def is_id(text: object) -> bool:
+    """Whether a store can keep this as an id or a name: 1 to 256 characters, without NUL and lone surrogates.
+
+    >>> [is_id(text) for text in ("visit/7 é", "", "a" * 257, "\\x00", "\\ud800")]
+    [True, False, False, False, False]
+    """
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
 def _check_name(what: str, name: str, time: float = 0.0, *, empty: bool = False) -> None:
     """Refuses a name that cannot be kept, and the time of an event that is none."""
-    if not isinstance(name, str) or len(name) > _LONGEST or (not name and not empty) or not name.isprintable():
-        raise InvalidInput(f"{what} must be a string of 1 to {_LONGEST} printable characters; got {name!r:.60}")
+    if not (isinstance(name, str) and (_ID.fullmatch(name) or (empty and not name))):
+        allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"
+        raise InvalidInput(f"{what} must be a string of {allowed}; got {name!r:.60}")
     if type(time) is not float or not -1e12 <= time <= 1e12:
         number("time", time, low=-1e12, high=1e12)

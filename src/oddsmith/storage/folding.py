@@ -5,6 +5,7 @@ the state is `policy.update` over them in that order, one at a time. Live, a sta
 restart advances a snapshot. Where a line rewrites what came before a state, an older snapshot is the start.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ from oddsmith.policies.judge import added, gts_inside, judge, pad_to_roster, ret
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import ContextErased, Foldable, Line, Reading, Snapshot, Store
+from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
 
 __all__ = ["Change", "Due", "Folded", "Item", "advance", "due_after", "refold", "restore", "roster_change"]
 __all__ += ["save_snapshot", "settle", "snapshot_of", "with_decisions"]
@@ -25,6 +26,7 @@ __all__ += ["save_snapshot", "settle", "snapshot_of", "with_decisions"]
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an added or retired expert makes of policy and state."""
 
+_log = logging.getLogger(__name__)
 _REFUSED = (AllExpertsRefuted, ExpertFailed, InvalidInput)
 _CHUNK = 500  # decisions in memory at a time
 
@@ -139,6 +141,9 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
         content = store.content(position)
     except InvalidInput:  # another replica has thinned it out
         return _start(store, policy, position - 1, change)
+    except DamagedSnapshot as error:
+        _log.error("%s; an older one is used, or the whole log", error)
+        return _start(store, policy, position - 1, change)
     if change is not None:  # the policy as it was then; its state comes from the snapshot
         for line in store.changes():
             if line.position <= position:
@@ -153,8 +158,8 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     known: dict[str, float] = {}  # values that the state has learnt
     items: list[Account | Line] = []
     for line in _told(store, after, until):
-        if line.kind.startswith("expert"):
-            items.append(line)
+        if not line.of_decision:
+            items += [line] if line.of_roster else []
             continue
         account = accounts.get(line.id)
         if account is None:
@@ -173,7 +178,7 @@ def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
     if after == 0:
         return store.lines(after, until)
     new = list(store.lines(after, until))
-    touched = dict.fromkeys(line.id for line in new if not line.kind.startswith("expert"))
+    touched = dict.fromkeys(line.id for line in new if line.of_decision)
     return [*store.history(list(touched), after), *new]
 
 

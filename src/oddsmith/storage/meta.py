@@ -1,6 +1,11 @@
-"""The table `meta` of a store: its format, the policy and reward rule it was made with, facts of its experiment."""
+"""The table `meta` of a store: its format, the policy and reward rule it was made with, facts of its experiment.
+
+`secret` keys the digests that states hold of names and categories. `epochs` tells a store from those it was restored
+from: [name, the position after which it began] each, the newest last.
+"""
 
 import json
+import secrets
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -10,9 +15,20 @@ from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Rule
 
-__all__ = ["About", "FORMAT", "check_format", "check_owner", "check_rule", "meta_of"]
+__all__ = [
+    "About",
+    "FORMAT",
+    "UNRELEASED",
+    "check_format",
+    "check_owner",
+    "check_rule",
+    "meta_of",
+    "new_epoch",
+    "new_meta",
+]
 
-FORMAT = "oddsmith store 1"
+FORMAT = "oddsmith store 2"
+UNRELEASED = "oddsmith store 1"
 _NEXT = "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy."
 
 
@@ -32,11 +48,23 @@ def meta_of(policy: Policy, rule: Rule, about: About) -> dict[str, str]:
     return own | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
 
 
-def check_format(where: object, meta: Mapping[str, str]) -> Mapping[str, str]:
-    """The table `meta` of a store, if that is one of this format."""
-    if meta.get("format") != FORMAT:
-        raise BadFile(f"{where} must be a store of format {FORMAT!r}; got {meta.get('format')!r}")
-    return {"about": "{}"} | dict(meta)
+def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
+    """The table `meta` of a store that is made now: `mine`, and what no other store has."""
+    own = {"secret": secrets.token_hex(16), "epochs": json.dumps([new_epoch(0)]), "gapless": json.dumps(gapless)}
+    return dict(mine) | own
+
+
+def new_epoch(after: int) -> tuple[str, int]:
+    """A new name for the store from here on, and the position after which it is used."""
+    return secrets.token_hex(8), after
+
+
+def check_format(where: object, got: str | None) -> None:
+    """Refuse a store of another format."""
+    if got == UNRELEASED:
+        raise BadFile(f"{where} is of format {got!r}, which was never released and is not read: begin a new store")
+    if got != FORMAT:
+        raise BadFile(f"{where} must be a store of format {FORMAT!r}; got {got!r}")
 
 
 def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str]) -> None:

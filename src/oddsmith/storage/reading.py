@@ -3,14 +3,18 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.decision import Decision
-from oddsmith.errors import BadFile, InvalidInput
-from oddsmith.storage.base import EventKind, Evidence, Line, Reading, Rule, Snapshot, Window
-from oddsmith.storage.rows import read_decision, read_evidence
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed
+from oddsmith.storage.base import KINDS, DamagedSnapshot, EventKind, Evidence, Line, Reading, Rule, Snapshot, Window
+from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
 
-__all__ = ["Queries", "StoreReader"]
+__all__ = ["Queries", "StoreReader", "snapshot_digest"]
+
+_FACTS = {"about", "epochs", "experts", "fingerprint", "gapless", "policy", "rule", "secret"}
+_KNOWN = set(KINDS)
 
 _CHUNK = 2000  # lines in one statement: short reads let a write-ahead log be emptied
 _MANY = 500  # ids or positions in one statement
@@ -25,11 +29,19 @@ class Queries(NamedTuple):
     history: str  # ids, until
     decisions: str  # positions
     evidence: str  # positions
+    names: str  # digests
+    features: str  # digests
     tally: str
     changes: str
+    of_unit: str  # unit
     windows: str  # kinds that close a window, after, limit
     snapshots: str
     content: str  # position
+
+
+def snapshot_digest(snapshot: Snapshot, content: bytes) -> bytes:
+    """What tells whether a snapshot is as it was kept."""
+    return sha256(repr(tuple(snapshot)).encode() + content).digest()
 
 
 class StoreReader(Reading, ABC):
@@ -39,11 +51,16 @@ class StoreReader(Reading, ABC):
 
     def introduce(self, where: object, meta: Mapping[str, str]) -> None:
         """Keep what the store's table `meta` states."""
+        if missing := _FACTS - set(meta):
+            raise BadFile(f"{where} must be a store; its table meta lacks {', '.join(sorted(missing))}")
         try:
             self.about: dict[str, Any] = json.loads(meta["about"])
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
+        self.gapless = bool(json.loads(meta["gapless"]))
+        self.secret = bytes.fromhex(meta["secret"])
+        self.epochs = [(name, after) for name, after in json.loads(meta["epochs"])]
         self.fingerprint, self.description = meta["fingerprint"], json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
@@ -60,6 +77,9 @@ class StoreReader(Reading, ABC):
     def lines(self, after: int, until: int) -> Iterator[Line]:
         while after < until:
             rows = self._read(self.queries.lines, after, until, _CHUNK)
+            if unknown := {row[1] for row in rows} - _KNOWN:
+                kinds = f"events of kind {', '.join(sorted(map(repr, unknown)))}"
+                raise StoreFailed(f"the store has {kinds}, which this version does not know: use a newer oddsmith")
             yield from map(Line._make, rows)
             if len(rows) < _CHUNK:
                 return
@@ -70,7 +90,10 @@ class StoreReader(Reading, ABC):
         return sorted(Line._make(row) for part in parts for row in self._read(self.queries.history, part, until))
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        return [read_decision(*row) for row in self._rows(self.queries.decisions, positions)]
+        rows = [DecisionRow.read(*row) for row in self._rows(self.queries.decisions, positions)]
+        names = self._texts(self.queries.names, {row.plain["arms"] for row in rows if "arms" in row.plain})
+        features = self._texts(self.queries.features, {digest for row in rows for digest in digests_of(row)})
+        return [read_decision(row, names, features) for row in rows]
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         return [read_evidence(*row) for row in self._rows(self.queries.evidence, positions)]
@@ -80,6 +103,9 @@ class StoreReader(Reading, ABC):
 
     def changes(self) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.changes, patience=_LONG)]
+
+    def of_unit(self, unit: str) -> list[Line]:
+        return [Line._make(row) for row in self._read(self.queries.of_unit, unit)]
 
     def windows(self, after: int, limit: int) -> list[Window]:
         closing = ["default"] if self.rule == "sum" else ["default", "reward"]
@@ -93,7 +119,10 @@ class StoreReader(Reading, ABC):
         rows = self._read(self.queries.content, position, patience=_LONG)
         if not rows:
             raise InvalidInput(f"position must be that of a snapshot; got {position}")
-        return bytes(rows[0][0])
+        *facts, digest, content = rows[0]
+        if snapshot_digest(Snapshot._make(facts), bytes(content)) != bytes(digest):
+            raise DamagedSnapshot(f"the snapshot at position {position} is damaged: it is not what was kept")
+        return bytes(content)
 
     def _rows(self, query: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
         """The rows of decisions that a query gives, without their positions, in the order asked for."""
@@ -104,6 +133,12 @@ class StoreReader(Reading, ABC):
         if missing := [position for position in positions if position not in rows]:
             raise InvalidInput(f"positions must be those of decisions; got {missing[0]}")
         return [rows[position] for position in positions]
+
+    def _texts(self, query: str, digests: set[str]) -> dict[str, str]:
+        """The texts of these digests."""
+        ordered = sorted(digests)
+        parts = (ordered[first : first + _MANY] for first in range(0, len(ordered), _MANY))
+        return {digest: body for part in parts for digest, body in self._read(query, part)}
 
     @abstractmethod
     def _read(self, query: str, *values: object, patience: float = _USUAL) -> list[tuple[Any, ...]]:

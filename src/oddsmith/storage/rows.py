@@ -1,16 +1,18 @@
 """The rows of a store: what is written of an event, and how a decision is read back.
 
 A decision is a line of JSON and its numbers as they lie in memory (float64, little-endian): exact as `to_json` is, in
-half the room and half the time. Votes come last: one byte for each expert, its arm, where each votes for one arm or
-none. The context is kept apart, so that it can be erased.
+half the room and half the time. Votes come last. The context is kept apart, so that it can be erased; lists of names
+and the features of arms are kept once, by their digests.
 """
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Decision
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
@@ -18,22 +20,45 @@ from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.events import DecisionMade, Event, Reward
 
-__all__ = ["AnotherValue", "EARLY", "EventRow", "read_decision", "read_evidence", "repeated", "row_of", "unrewarded"]
+__all__ = ["AnotherValue", "Content", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
+__all__ += ["pack_votes", "read_decision", "read_evidence", "repeated", "row_of", "unpack_votes", "unrewarded"]
 
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""
 
-_NO_ARM = 255
+_Form: TypeAlias = tuple[int, str]  # the number of arms, and how votes over them are kept
+_WHOLE = (("u1", 2**8 - 1), ("<u2", 2**16 - 1))  # types of whole numbers; the last number stands for no arm
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
+_DIGEST = 16  # bytes
+
+
+class Content(NamedTuple):
+    """A text that is kept once, and its digest in hexadecimal."""
+
+    digest: str
+    body: str
+
+
+class ContextRow(NamedTuple):
+    """What is erased of a decision: digests of features, and the JSON of the context."""
+
+    features: bytes | None
+    body: str | None
 
 
 class EventRow(NamedTuple):
-    """An event's line, and for a decision its JSON, its numbers, and the JSON of its context."""
+    """An event's line, and for a decision all there is to write of it."""
 
     line: Line
-    body: str | None = None
-    numbers: bytes = b""
-    context: str | None = None
+    columns: tuple[Any, ...]  # what stands in `events`, from the kind on
+    context: ContextRow | None = None
+    names: Content | None = None
+    features: tuple[Content, ...] = ()
+
+    @property
+    def known_by(self) -> tuple[Any, ...]:
+        """Id, kind and key; unit and turn; slate and slot: what is there once."""
+        return (self.line.id, self.line.kind, self.line.key, *self.columns[8:12])
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:
@@ -41,24 +66,54 @@ def row_of(event: Event, rule: Rule) -> EventRow:
     if not isinstance(event, DecisionMade):
         if rule == "first" and isinstance(event, Reward) and event.key:
             raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
-        return EventRow(line_of(event))
+        line = line_of(event)
+        return EventRow(line, (*line[1:9], None, None, None, None, line.body, None))
     decision = event.decision
     arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
     plain = {name: getattr(decision, name) for name in ("step", "eligible", "arm", "index")}
     plain["numbers"] = {name: len(values) for name, values in arrays.items()}
     numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
     if event.votes is not None:
-        plain["votes"], votes = _pack_votes(event.votes)
+        plain["votes"], votes = pack_votes(event.votes)
         numbers += votes
     if event.shadow:
         plain["shadow"] = True
+    context: ContextRow | None = None
+    names: Content | None = None
+    features: tuple[Content, ...] = ()
+    if decision.context is not None:
+        plain["context"] = True
+        context = ContextRow(None, _written(encode(decision.context)))
+    if decision.arms is not None:
+        names, features = _offer(decision, plain)
+        if decision.features is not None:
+            context = ContextRow(
+                bytes.fromhex("".join(one.digest for one in features)), None if context is None else context.body
+            )
     try:
         body = _written(plain)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
-    context = None if decision.context is None else _written(encode(decision.context))
-    line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen)
-    return EventRow(line, body, numbers, context)
+    line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen, event.sender or None)
+    columns = (*line[1:9], event.unit, event.turn, event.slate, event.slot, body, numbers)
+    return EventRow(line, columns, context, names, features)
+
+
+def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[Content, ...]]:
+    """The names of the arms that were offered, and what was known of all of them, or of the drawn one."""
+    names = _content(_written(list(decision.arms)))
+    plain["arms"] = names.digest
+    if decision.features is None:
+        return names, ()
+    known = [arm for arm in decision.arms if arm in decision.features]
+    if len(known) != len(decision.arms) and known != [decision.arm]:
+        raise InvalidInput(f"features must be those of all arms or of the drawn one; got {len(known)} of them")
+    plain["features"] = "all" if len(known) == len(decision.arms) else "drawn"
+    return names, tuple(_content(_written(encode(decision.features[arm]))) for arm in known)
+
+
+def _content(body: str) -> Content:
+    return Content(blake2b(body.encode(), digest_size=_DIGEST).hexdigest(), body)
 
 
 class AnotherValue(Conflict):
@@ -84,9 +139,17 @@ class AnotherValue(Conflict):
         return f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it was first; got {got:.12g}"
 
 
-def repeated(line: Line, position: int, value: float | None, *, parked: bool = False) -> Receipt:
-    """The receipt of a line that was there before, at this position and with this value."""
-    return Receipt(position, False, None if value == line.value else AnotherValue(line, value), parked)
+def repeated(line: Line, position: int, value: float | None, body: str | None, *, parked: bool = False) -> Receipt:
+    """The receipt of a line that was there before, at this position, with this value and body.
+
+    A decision is known by its id, or its unit, and may come again with another body.
+    """
+    if value != line.value:
+        return Receipt(position, False, AnotherValue(line, value), parked)
+    if line.kind != "decision" and body != line.body:
+        same = f"{line.kind} of {line.id!r} must be {body!s:.80}, as it was first"
+        return Receipt(position, False, Conflict(f"{same}; got {line.body!s:.80}"), parked)
+    return Receipt(position, False, None, parked)
 
 
 def unrewarded(line: Line) -> Receipt:
@@ -94,19 +157,47 @@ def unrewarded(line: Line) -> Receipt:
     return Receipt(0, False, InvalidInput(f"decision {line.id!r} must have a reward to correct; it has none"))
 
 
-def read_decision(body: str, numbers: bytes, had_context: int, context: str | None) -> Decision:
-    """The decision that was written, with its context, or `Erased` in its place."""
-    plain: dict[str, Any] = json.loads(body)
+class DecisionRow(NamedTuple):
+    """What is kept of a decision: `there` says whether its context is."""
+
+    plain: dict[str, Any]
+    numbers: bytes
+    there: bool
+    features: bytes | None
+    context: str | None
+
+    @classmethod
+    def read(cls, body: str, numbers: bytes, there: int, features: bytes | None, context: str | None) -> "DecisionRow":
+        """The row of these columns."""
+        return cls(json.loads(body), numbers, bool(there), features, context)
+
+
+def digests_of(row: DecisionRow) -> list[str]:
+    """The digests of the features that were given, as far as they are there."""
+    joined = (row.features or b"").hex()
+    return [joined[first : first + 2 * _DIGEST] for first in range(0, len(joined), 2 * _DIGEST)]
+
+
+def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]) -> Decision:
+    """The decision that was written, with its context, or `Erased` in its place; texts are given by their digests."""
+    plain = dict(row.plain)
     counts, end = plain.pop("numbers"), 0
-    values = np.frombuffer(numbers, dtype="<f8", count=sum(counts.values())).astype(np.float64)  # may be written to
+    values = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values())).astype(np.float64)  # may be written to
     for name, length in counts.items():
         plain[name], end = values[end : end + length], end + length
     plain.pop("votes", None), plain.pop("shadow", None)
     if plain["eligible"] is not None:
         plain["eligible"] = np.array(plain["eligible"])
-    if not had_context:
-        return Decision(context=None, **plain)
-    return Decision(context=Erased() if context is None else decode(json.loads(context)), **plain)
+    had, known = plain.pop("context", False), plain.pop("features", None)
+    if "arms" in plain:
+        plain["arms"] = tuple(json.loads(names[plain["arms"]]))
+    if had:
+        plain["context"] = decode(json.loads(row.context)) if row.context is not None else Erased()
+    if known is not None:
+        arms = plain["arms"] if known == "all" else (plain["arm"],)
+        pairs = zip(arms, digests_of(row), strict=True)
+        plain["features"] = {arm: decode(json.loads(features[d])) for arm, d in pairs} if row.there else Erased()
+    return Decision(**{"context": None} | plain)
 
 
 def read_evidence(body: str, numbers: bytes) -> Evidence:
@@ -114,26 +205,46 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     plain: dict[str, Any] = json.loads(body)
     votes = None
     if "votes" in plain:
-        votes = _unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
+        votes = unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
     return Evidence(votes, plain.get("shadow", False))
 
 
-def _pack_votes(votes: Array) -> tuple[tuple[int, str], bytes]:
-    """[K, kind], and the bytes: "u1" is the arm of each expert, _NO_ARM for none; "f8" all ballots as they are."""
-    n_arms, whole = votes.shape[1], votes == 1.0
-    cast = whole.any(axis=1)
-    if n_arms < _NO_ARM and np.count_nonzero(votes) == np.count_nonzero(whole) == np.count_nonzero(cast):
-        return (n_arms, "u1"), np.where(cast, whole.argmax(axis=1), _NO_ARM).astype("u1").tobytes()
+def pack_votes(votes: Array) -> tuple[_Form, bytes]:
+    """How ballots (N, K) are kept, and their bytes.
+
+    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert, which share its vote. "f8": all of
+    it as it is.
+
+    >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    ((2, 'u1'), b'\\x01\\xff')
+    """
+    n_arms, cast = votes.shape[1], votes > 0
+    count = cast.sum(axis=1)
+    if count.max(initial=0) <= 1 and (votes == cast).all():
+        for kind, none in _WHOLE:
+            if n_arms < none:
+                return (n_arms, kind), np.where(count > 0, cast.argmax(axis=1), none).astype(kind).tobytes()
+    if (_shared(cast) == votes).all():
+        return (n_arms, "bits"), np.packbits(cast, axis=1).tobytes()
     return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()
 
 
-def _unpack_votes(form: tuple[int, str], content: bytes) -> Array:
+def unpack_votes(form: _Form, content: bytes) -> Array:
+    """The ballots that `pack_votes` wrote."""
     n_arms, kind = form
     if kind == "f8":
         return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
-    arms = np.frombuffer(content, dtype="u1")
-    votes: Array = (arms[:, None] == np.arange(n_arms)).astype(np.float64)
+    if kind == "bits":
+        packed = np.frombuffer(content, dtype="u1").reshape(-1, (n_arms + 7) // 8)
+        return _shared(np.unpackbits(packed, axis=1, count=n_arms).astype(bool))
+    votes: Array = (np.frombuffer(content, dtype=kind)[:, None] == np.arange(n_arms)).astype(np.float64)
     return votes
+
+
+def _shared(cast: Bools) -> Array:
+    """Ballots in which the arms of each expert share its vote."""
+    shares: Array = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1)
+    return shares
 
 
 def _plain(value: object) -> object:

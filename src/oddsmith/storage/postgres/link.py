@@ -12,13 +12,14 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed, import_extra
-from oddsmith.storage.meta import check_format, check_owner
+from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format, check_owner, new_meta
 
-__all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "check_server", "create_or_check_owner"]
+__all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "SHIFT", "check_server", "create_or_check_owner"]
 __all__ += ["one_line", "retryable_errors", "server_errors"]
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
 PLACES = 20  # bits of a position that are the place in its transaction
+SHIFT = "(select shift from experiments where number = $1)"  # of an experiment: see schema.sql
 SESSION = {
     "application_name": "oddsmith",
     "default_transaction_isolation": "read committed",
@@ -143,14 +144,17 @@ async def create_or_check_owner(connection: Connection, link: Link, mine: Mappin
         await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes it
         if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
             await connection.execute(Path(__file__).with_name("schema.sql").read_text())
+            await connection.execute("insert into format values ($1)", FORMAT)
+        has_format = await connection.fetchval("select to_regclass('oddsmith.format') is not null")
+        check_format(link.where, await connection.fetchval("select value from format") if has_format else UNRELEASED)
         name = link.experiment
         number: int | None = await connection.fetchval("select number from experiments where name = $1", name)
         if number is not None:
             theirs = await connection.fetch("select name, value from meta where experiment = $1", number)
-            check_owner(link.where, check_format(link.where, dict(theirs)), mine)
+            check_owner(link.where, dict(theirs), mine)
             return number
         number = await connection.fetchval("insert into experiments (name) values ($1) returning number", name)
-        rows = [(number, *pair) for pair in mine.items()]
+        rows = [(number, *pair) for pair in new_meta(mine, gapless=False).items()]
         await connection.executemany("insert into meta values ($1, $2, $3)", rows)
     assert number is not None
     return number
@@ -165,10 +169,12 @@ async def check_server(connection: Connection, where: str, experiment: int, answ
             raise BadFile(f"{where} must be on a server with {name} = {wanted}; got {setting}")
     last = await connection.fetchval("select coalesce(max(position), 0) from events where experiment = $1", experiment)
     coming = await connection.fetchval("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+    coming += await connection.fetchval(f"select coalesce({SHIFT}, 0)", experiment)
     if last >> PLACES >= coming:
         raise BadFile(
             f"{where} holds events of transaction {last >> PLACES}, and the server is at {coming}: it was copied here "
-            "from a server that was further on, and new events would stand before old ones"
+            "from a server that was further on, and new events would stand before old ones; move stores by "
+            "oddsmith backup and oddsmith restore"
         )
     if last < answered:
         raise BadFile(f"{where} has lost events that were answered: it ends at {last}, and {answered} was answered")

@@ -9,38 +9,51 @@ from typing import Any
 
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.spelling import hint
-from oddsmith.storage.meta import check_format
-from oddsmith.storage.postgres.link import PLACES, Link
+from oddsmith.storage.base import DECISION_KINDS
+from oddsmith.storage.meta import UNRELEASED, check_format
+from oddsmith.storage.postgres.link import PLACES, SHIFT, Link
 from oddsmith.storage.reading import Queries, StoreReader
 
 __all__ = ["PostgresReader"]
 
-_FINISHED = f"position < pg_snapshot_xmin(pg_current_snapshot())::text::bigint << {PLACES}"
-_LINE = "position, kind, found.id, key, value, time, deferred, seen"
+_FINISHED = f"position < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << {PLACES}"
+_LINE = (
+    "position, kind, found.id, key, value, time, deferred, seen, sender, "
+    "case kind when 'decision' then null else body end"
+)
 
 
 class PostgresReader(StoreReader):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
-    gapless = False  # positions are those of transactions
-    queries = Queries(
+    queries = Queries(  # $1 is the number of the experiment
         head=f"select coalesce(max(position), 0) from events where experiment = $1 and {_FINISHED}",
         lines=f"select {_LINE} from events found where experiment = $1 and position > $2 and position <= $3 "
         f"and {_FINISHED} order by position limit $4",
         history=f"select {_LINE} from unnest($2::text[]) as asked (id) cross join lateral (select * from events e "
         "where experiment = $1 and e.id = asked.id offset 0) found "  # by id, then by position: not the other way
-        "where position <= $3 and kind not in ('expert added', 'expert retired')",
-        decisions="select position, body, numbers, context, (select c.body from contexts c where c.experiment = $1 "
-        "and c.position = d.position) from decisions d where experiment = $1 and position = any($2)",
-        evidence="select position, body, numbers from decisions where experiment = $1 and position = any($2)",
+        f"where position <= $3 and kind in {DECISION_KINDS}",
+        decisions="select e.position, e.body, e.numbers, c.position is not null, c.features, c.body from events e "
+        "left join contexts c on c.experiment = $1 and c.time = e.time and c.position = e.position "
+        "where e.experiment = $1 and e.position = any($2) and e.kind = 'decision' and e.body is not null",
+        evidence="select position, body, numbers from events where experiment = $1 "
+        "and position = any($2) and kind = 'decision' and body is not null",
+        names="select digest, body from names where experiment = $1 and digest = any($2)",
+        features="select digest, body from features where experiment = $1 and digest = any($2)",
         tally="select kind, count(*) from events where experiment = $1 group by kind",
         changes=f"select {_LINE} from events found where experiment = $1 "
         f"and kind in ('expert added', 'expert retired') and {_FINISHED} order by position",
-        windows="select position, id, time, coalesce((select true from events e where e.experiment = $1 "
-        "and e.id = o.id and e.kind = any($2) limit 1), false) from events o where experiment = $1 and position > $3 "
-        f"and kind in ('decision', 'activation') and not deferred and {_FINISHED} order by position limit $4",
+        of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
+        windows="select position, id, time, exists (select from events e where e.experiment = $1 "
+        "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "
+        "when 'decision' then not deferred or exists (select from events a where a.experiment = $1 and a.id = o.id "
+        "and a.kind = 'activation' and a.position < o.position) "
+        "when 'activation' then exists (select from events d where d.experiment = $1 and d.id = o.id "
+        "and d.kind = 'decision' and d.deferred and d.position < o.position) else false end "
+        f"and {_FINISHED} order by position limit $4",
         snapshots="select position, fingerprint, format, time from snapshots where experiment = $1 order by position",
-        content="select content from snapshots where experiment = $1 and position = $2",
+        content="select position, fingerprint, format, time, digest, content from snapshots where experiment = $1 "
+        "and position = $2",
     )
 
     def __init__(self, url: str, *, experiment: str) -> None:
@@ -51,13 +64,16 @@ class PostgresReader(StoreReader):
         try:
             if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][0]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
+            has_format = link.read("select to_regclass('oddsmith.format') is not null")[0][0]
+            found = link.read("select value from format")[0][0] if has_format else UNRELEASED
+            check_format(link.where, found)
             query = "select number, m.name, value from experiments e join meta m on experiment = number"
             rows = link.read(f"{query} where e.name = $1", link.experiment)
             if not rows:
                 names = [name for (name,) in link.read("select name from experiments order by name")]
                 listed, meant = ", ".join(names) or "none", hint(link.experiment, names)
                 raise InvalidInput(f"experiment must be one of the database, {listed}; got {link.experiment!r}{meant}")
-            self.introduce(link.where, check_format(link.where, {name: value for _, name, value in rows}))
+            self.introduce(link.where, {name: value for _, name, value in rows})
         except BaseException:
             link.close()
             raise

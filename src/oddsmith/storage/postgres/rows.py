@@ -7,7 +7,7 @@ order and do not block each other for ever. Their positions are those of the ord
 from collections.abc import Sequence
 
 from oddsmith.storage.base import Receipt
-from oddsmith.storage.postgres.link import PLACES, Connection
+from oddsmith.storage.postgres.link import PLACES, SHIFT, Connection
 from oddsmith.storage.rows import EARLY, EventRow, repeated, unrewarded
 
 __all__ = ["GROUP", "write"]
@@ -16,34 +16,54 @@ GROUP = 2000  # rows in one statement; far below the 2^20 places of a transactio
 
 _WRITE = f"""
 with given as (
-    select pg_current_xact_id()::text::bigint << {PLACES} as base, *
-    from unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::float8[], $7::bool[], $8::bigint[],
-                $9::text[], $10::bytea[], $11::text[])
-    with ordinality as g (kind, id, key, value, time, deferred, seen, body, numbers, context, place)
+    select (pg_current_xact_id()::text::bigint + {SHIFT}) << {PLACES} as base, *
+    from unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::float8[], $7::bool[], $8::bigint[], $9::text[],
+                $10::text[], $11::integer[], $12::text[], $13::integer[], $14::text[], $15::bytea[],
+                $16::bool[], $17::bytea[], $18::text[])
+    with ordinality as g (kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers,
+                          there, features, context, place)
 ), written as (
     insert into events
-    select $1::integer, base + place, kind, id, key, value, time, deferred, seen
-    from given order by id collate "C", kind collate "C", key collate "C", place
-    on conflict (experiment, id, kind, key) do nothing
+    select $1::integer, base + place, kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot,
+           body, numbers
+    from given
+    order by unit collate "C" nulls first, turn, slate collate "C" nulls first, slot,
+             id collate "C", kind collate "C", key collate "C", place
+    on conflict do nothing
     returning position
-), bodies as (
-    insert into decisions select $1, position, body, numbers, context is not null
-    from given join written on position = base + place where body is not null
 ), kept as (
-    insert into contexts select $1, position, time, context
-    from given join written on position = base + place where context is not null
+    insert into contexts select $1, time, position, null, features, context
+    from given join written on position = base + place where there
 )
 select position, not exists (
     select from events e where e.experiment = $1 and e.id = given.id and e.kind = 'decision'
 ) from given join written on position = base + place order by position
 """
 
+_NAMES = """
+insert into names select $1::integer, * from unnest($2::text[], $3::text[]) as g (digest, body)
+order by digest on conflict do nothing
+"""
+
+_FEATURES = """
+insert into features as f
+select $1::integer, * from unnest($2::text[], $3::float8[], $4::text[]) as g (digest, time, body)
+order by digest on conflict (experiment, digest) do update set time = excluded.time where excluded.time > f.time
+"""
+
 _REPEATED = """
-select id, kind, key, position, value, not exists (
+select place, position, value, body, not exists (
     select from events e where e.experiment = $1 and e.id = g.id and e.kind = 'decision'
-) from unnest($2::text[], $3::text[], $4::text[]) as g (id, kind, key)
+) from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::integer[])
+with ordinality as g (id, kind, key, unit, turn, slate, slot, place)
 cross join lateral (
-    select position, value from events e where experiment = $1 and e.id = g.id and e.kind = g.kind and e.key = g.key
+    select position, value, body from events e
+    where experiment = $1 and e.id = g.id and e.kind = g.kind and e.key = g.key
+    union all
+    select position, value, body from events e where experiment = $1 and e.unit = g.unit and e.turn = g.turn
+    union all
+    select position, value, body from events e where experiment = $1 and e.slate = g.slate and e.slot = g.slot
+    limit 1
 ) found
 """
 
@@ -55,20 +75,42 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
     receipts: dict[int, Receipt] = {i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)}
     given = [i for i in range(len(rows)) if i not in receipts]
     if given:
-        table = [(*rows[i].line[1:], rows[i].body, rows[i].numbers, rows[i].context) for i in given]
+        await _write_contents(connection, experiment, [rows[i] for i in given])  # harmless without their decisions
         made = _decided_before(rows)
-        for position, alone in await connection.fetch(_WRITE, experiment, *map(list, zip(*table, strict=True))):
+        columns = map(list, zip(*(_columns(rows[i]) for i in given), strict=True))
+        for position, alone in await connection.fetch(_WRITE, experiment, *columns):
             i = given[position % 2**PLACES - 1]
             receipts[i] = Receipt(position, True, parked=alone and rows[i].line.kind in EARLY and i not in made)
     old = [i for i in given if i not in receipts]
     if old:
-        names = [(rows[i].line.id, rows[i].line.kind, rows[i].line.key) for i in old]
-        repeats = await connection.fetch(_REPEATED, experiment, *map(list, zip(*names, strict=True)))
-        first = {tuple(row)[:3]: tuple(row)[3:] for row in repeats}
-        for i, name in zip(old, names, strict=True):
-            position, value, alone = first[name]
-            receipts[i] = repeated(rows[i].line, position, value, parked=alone and rows[i].line.kind in EARLY)
+        names = [rows[i].known_by for i in old]
+        for place, position, value, body, alone in await connection.fetch(
+            _REPEATED, experiment, *map(list, zip(*names, strict=True))
+        ):
+            line = rows[old[place - 1]].line
+            parked = alone and line.kind in EARLY
+            receipts[old[place - 1]] = repeated(line, position, value, body, parked=parked)
     return [receipts[i] for i in range(len(rows))]
+
+
+async def _write_contents(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> None:
+    """Write the lists of names and the features that these rows refer to, as far as they are not there yet."""
+    names = {row.names.digest: row.names.body for row in rows if row.names is not None}
+    if not names:
+        return
+    await connection.fetch(_NAMES, experiment, list(names), list(names.values()))
+    features: dict[str, tuple[float, str]] = {}
+    for row in rows:
+        for one in row.features:
+            earlier, _ = features.get(one.digest, (row.line.time, ""))
+            features[one.digest] = max(earlier, row.line.time), one.body
+    times, bodies = [time for time, _ in features.values()], [body for _, body in features.values()]
+    await connection.fetch(_FEATURES, experiment, list(features), times, bodies)
+
+
+def _columns(row: EventRow) -> tuple[object, ...]:
+    features, context = row.context or (None, None)
+    return (*row.columns, row.context is not None, features, context)
 
 
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:

@@ -1,64 +1,85 @@
 -- The events of any number of experiments, each in one total order of positions. A position is the number of the
--- transaction that wrote it times 2^20, plus the place in it. Nothing in `events` and `decisions` is ever changed.
+-- transaction that wrote it, plus the experiment's shift, times 2^20, plus the place in it. Nothing in `events` is ever
+-- changed. Columns are those of the other store: see there, and docs/reference/store-format.md.
 
-create schema if not exists oddsmith;
+create schema oddsmith;
 
-create table if not exists oddsmith.experiments (
+create table oddsmith.format (value text not null);  -- of all tables here
+
+create table oddsmith.experiments (
     number integer generated always as identity primary key,
-    name text not null unique
+    name text not null unique,
+    shift bigint not null default 0  -- above 0 where events came from a server whose transactions were further on
 );
 
-create table if not exists oddsmith.meta (       -- format, first policy, reward rule, what was said about the experiment
+create table oddsmith.meta (
     experiment integer not null references oddsmith.experiments,
     name text not null,
     value text not null,
     primary key (experiment, name)
 );
 
-create table if not exists oddsmith.events (     -- light lines: what the bookkeeping of rewards needs
-    experiment integer not null,                 -- no foreign keys here: each row would lock what it refers to
+create table oddsmith.events (
+    experiment integer not null,     -- no foreign keys here: each row would lock what it refers to
     position bigint not null,
-    kind text not null check (kind in
-        ('decision', 'activation', 'reward', 'default', 'correction', 'expert added', 'expert retired')),
-    id text collate "C" not null,                -- of the decision, or the expert's name
-    key text collate "C" not null,               -- tells parts of a sum, corrections and changes of one expert apart
-    value double precision,                      -- reward, default, correction, or an expert's prior share
-    time double precision not null,              -- for people and for erasing; the fold never looks at it
+    kind text collate "C" not null,
+    id text collate "C" not null,
+    key text collate "C" not null,
+    value double precision,
+    time double precision not null,
     deferred boolean not null,
-    seen bigint,                                 -- position of the state a decision was made with
+    seen bigint,
+    sender text,
+    unit text collate "C",
+    turn integer,
+    slate text collate "C",
+    slot integer,
+    body text,
+    numbers bytea,
+    before bytea,
     primary key (experiment, position)
 );
 
-create unique index if not exists once on oddsmith.events (experiment, id, kind, key);  -- this is the idempotence
+create unique index once on oddsmith.events (experiment, id, kind, key);  -- this is the idempotence
+create unique index turns on oddsmith.events (experiment, unit, turn) where unit is not null;
+create unique index slots on oddsmith.events (experiment, slate, slot) where slate is not null;
+create index changes on oddsmith.events (experiment, position)
+    where kind in ('expert added', 'expert retired', 'configuration');
 
-create index if not exists changes on oddsmith.events (experiment, position)
-    where kind in ('expert added', 'expert retired');
-
-create table if not exists oddsmith.decisions (  -- all of a decision but its context
+create table oddsmith.contexts (
     experiment integer not null,
+    time double precision not null,
     position bigint not null,
-    body text not null,                          -- JSON, and numbers, as in the other store
-    numbers bytea not null,
-    context boolean not null,                    -- whether it had one
-    primary key (experiment, position)
+    salt bytea,
+    features bytea,
+    body text,
+    primary key (experiment, time, position)
 );
 
-create table if not exists oddsmith.contexts (   -- erased after a while; the fold of fixed experts does not need them
+create table oddsmith.features (
     experiment integer not null,
-    position bigint not null,
+    digest text collate "C" not null,
     time double precision not null,
     body text not null,
-    primary key (experiment, position)
+    primary key (experiment, digest)
 );
 
-create index if not exists age on oddsmith.contexts (experiment, time);
+create index age on oddsmith.features (experiment, time);
 
-create table if not exists oddsmith.snapshots (
+create table oddsmith.names (
+    experiment integer not null,
+    digest text collate "C" not null,
+    body text not null,
+    primary key (experiment, digest)
+);
+
+create table oddsmith.snapshots (
     experiment integer not null,
     position bigint not null,
     fingerprint text not null,
     format text not null,
     time double precision not null,
+    digest bytea not null,
     content bytea not null,
     primary key (experiment, position)
 );

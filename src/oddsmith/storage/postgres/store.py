@@ -26,6 +26,7 @@ from oddsmith.storage.postgres.link import (
 )
 from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
+from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EventRow, row_of
 
 __all__ = ["PostgresStore"]
@@ -93,24 +94,29 @@ class PostgresStore(PostgresReader):
         known = {kept.position for kept in self.snapshots()}  # another replica's newer one is not ours to thin out
         query = (
             "with gone as (delete from snapshots where experiment = $1 and position = any($2)) "
-            "insert into snapshots values ($1, $3, $4, $5, $6, $7) on conflict (experiment, position) do update "
+            "insert into snapshots values ($1, $3, $4, $5, $6, $7, $8) on conflict (experiment, position) do update "
             "set fingerprint = excluded.fingerprint, format = excluded.format, time = excluded.time, "
-            "content = excluded.content"
+            "digest = excluded.digest, content = excluded.content"
         )
         gone = known - thinned([snapshot.position, *known]) - {snapshot.position}
-        self._read(query, sorted(gone), *snapshot, content, patience=60)
+        self._read(query, sorted(gone), *snapshot, snapshot_digest(snapshot, content), content, patience=60)
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time; returns how many.
 
         The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
         """
+        self._erase("features", "digest", before)
+        return self._erase("contexts", "time, position", before)
+
+    def _erase(self, table: str, key: str, before: float) -> int:
+        """Delete old rows in short transactions, which readers wait for."""
         query = (
-            "with gone as (delete from contexts where experiment = $1 and position in (select position from contexts "
+            f"with gone as (delete from {table} where experiment = $1 and ({key}) in (select {key} from {table} "
             "where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
         )
         erased = 0
-        while count := self._read(query, before, GROUP, patience=60)[0][0]:  # short transactions: readers wait for them
+        while count := self._read(query, before, GROUP, patience=60)[0][0]:
             erased += count
         return erased
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oddsmith.errors import BadFile, StoreFailed
-from oddsmith.storage.meta import check_format, check_owner
+from oddsmith.storage.meta import check_format, check_owner, new_meta
 from oddsmith.storage.sqlite.read_only import connect_to_read, is_read_only
 
 __all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "connect", "create_or_check_owner", "file_facts", "meta"]
@@ -23,6 +23,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         import fcntl
 
+        path = path.resolve()  # whatever name a link gives it
         beside = path.with_name(path.name + ".lock")
         try:
             self._handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
@@ -59,6 +60,7 @@ class FileFacts(NamedTuple):
 
 def file_facts(path: Path) -> FileFacts:
     """What can be seen of a store's file from outside; every page of it is read."""
+    path = path.resolve()
     beside = path.with_name(path.name + "-wal")
     try:
         with closing(connect(path, read_only=True)) as connection:
@@ -75,6 +77,7 @@ def _holder(path: Path) -> str | None:
     """The process that has the store open for writing; None if there is none."""
     import fcntl
 
+    path = path.resolve()
     beside = path.with_name(path.name + ".lock")
     if not beside.exists():
         return None
@@ -119,7 +122,7 @@ def create_or_check_owner(connection: sqlite3.Connection, path: Path, mine: dict
         check_owner(path, meta(connection, path), mine)
         return
     connection.executescript(f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}")
-    connection.executemany("insert into meta values (?, ?)", mine.items())
+    connection.executemany("insert into meta values (?, ?)", new_meta(mine, gapless=True).items())
     connection.execute("commit")
 
 
@@ -129,7 +132,8 @@ def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
         rows = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
-    return check_format(path, rows)
+    check_format(path, rows.get("format"))
+    return rows
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

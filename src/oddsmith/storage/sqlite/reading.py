@@ -7,31 +7,43 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.errors import BadFile, StoreFailed
+from oddsmith.storage.base import DECISION_KINDS
 from oddsmith.storage.reading import Queries, StoreReader
 from oddsmith.storage.sqlite.files import connect, meta
 
 __all__ = ["SQLiteReader"]
 
+_LINE = (
+    "position, kind, id, key, value, time, deferred, seen, sender, case kind when 'decision' then null else body end"
+)
+
 
 class SQLiteReader(StoreReader):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
-    gapless = True  # a position is the largest one plus 1, inside the transaction
     queries = Queries(
         head="select coalesce(max(position), 0) from events",
-        lines="select * from events where position > ? and position <= ? order by position limit ?",
-        history="select * from events where id in (select value from json_each(?)) and position <= ? "
-        "and kind not in ('expert added', 'expert retired')",
-        decisions="select d.position, d.body, d.numbers, d.context, c.body from decisions d "
-        "left join contexts c using (position) where d.position in (select value from json_each(?))",
-        evidence="select position, body, numbers from decisions where position in (select value from json_each(?))",
+        lines=f"select {_LINE} from events where position > ? and position <= ? order by position limit ?",
+        history=f"select {_LINE} from events where id in (select value from json_each(?)) and position <= ? "
+        f"and kind in {DECISION_KINDS}",
+        decisions="select e.position, e.body, e.numbers, c.position is not null, c.features, c.body from events e "
+        "left join contexts c on c.time = e.time and c.position = e.position "
+        "where e.position in (select value from json_each(?)) and e.kind = 'decision' and e.body is not null",
+        evidence="select position, body, numbers from events where position in (select value from json_each(?)) "
+        "and kind = 'decision' and body is not null",
+        names="select digest, body from names where digest in (select value from json_each(?))",
+        features="select digest, body from features where digest in (select value from json_each(?))",
         tally="select kind, count(*) from events group by kind",
-        changes="select * from events where kind in ('expert added', 'expert retired') order by position",
+        changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired') order by position",
+        of_unit=f"select {_LINE} from events where unit = ? order by turn",
         windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
-        "and e.kind in (select value from json_each(?))) from events o "
-        "where kind in ('decision', 'activation') and not deferred and position > ? order by position limit ?",
+        "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "
+        "when 'decision' then not deferred or exists (select 1 from events a where a.id = o.id "
+        "and a.kind = 'activation' and a.position < o.position) "
+        "when 'activation' then exists (select 1 from events d where d.id = o.id and d.kind = 'decision' "
+        "and d.deferred and d.position < o.position) else false end order by position limit ?",
         snapshots="select position, fingerprint, format, time from snapshots order by position",
-        content="select content from snapshots where position = ?",
+        content="select position, fingerprint, format, time, digest, content from snapshots where position = ?",
     )
 
     def __init__(self, path: str | Path) -> None:

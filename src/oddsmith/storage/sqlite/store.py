@@ -15,17 +15,29 @@ from oddsmith.policies.base import Policy
 from oddsmith.storage.base import EventKind, Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
+from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock, connect, create_or_check_owner
 from oddsmith.storage.sqlite.reading import SQLiteReader
 
 __all__ = ["SQLiteStore"]
 
-_PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # errors after which the same connection may go on
+_PASSING = {  # errors after which the same connection may go on
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_TOOBIG,
+}
 
+_COLUMNS = "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers"
 _INSERT = (
-    "insert into events (kind, id, key, value, time, deferred, seen) values (?, ?, ?, ?, ?, ?, ?) "
-    "on conflict (id, kind, key) do nothing returning position"
+    f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "on conflict do nothing returning position"
+)
+_FEATURES = (
+    "insert into features values (?, ?, ?) on conflict (digest) do update set time = excluded.time "
+    "where excluded.time > time"
 )
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
@@ -96,13 +108,18 @@ class SQLiteStore(SQLiteReader):
         stay = thinned([snapshot.position, *(kept.position for kept in self.snapshots())])
         gone = "delete from snapshots where position not in (select value from json_each(?))"
         self._change(
-            ("insert or replace into snapshots values (?, ?, ?, ?, ?)", (*snapshot, content)),
+            (
+                "insert or replace into snapshots values (?, ?, ?, ?, ?, ?)",
+                (*snapshot, snapshot_digest(snapshot, content), content),
+            ),
             (gone, (json.dumps(sorted(stay)),)),
         )
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, on disk too; returns how many."""
-        erased = self._change(("delete from contexts where time < ?", (before,)))
+        erased = self._change(
+            ("delete from features where time < ?", (before,)), ("delete from contexts where time < ?", (before,))
+        )
         try:
             with self._writer, self._reader:  # the write-ahead log still holds them
                 (held, *_) = self._writing.execute("pragma wal_checkpoint(truncate)").fetchone()
@@ -199,7 +216,7 @@ class SQLiteStore(SQLiteReader):
 
     def _failed(self, error: BaseException) -> BaseException:
         """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) not in _PASSING:
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING:
             self._broken = f"{error}; open it anew"
         try:
             if self._writing.in_transaction:
@@ -225,17 +242,30 @@ def _insert(connection: sqlite3.Connection, row: EventRow) -> Receipt:
     if line.kind == "correction" and not _has(connection, line.id, "reward", "default"):
         return unrewarded(line)
     parked = line.kind in EARLY and not _has(connection, line.id, "decision")
-    written = connection.execute(_INSERT, line[1:]).fetchone()
+    written = connection.execute(_INSERT, row.columns).fetchone()
     if written is None:
-        query = "select position, value from events where id = ? and kind = ? and key = ?"
-        return repeated(line, *connection.execute(query, (line.id, line.kind, line.key)).fetchone(), parked=parked)
+        return _repeated(connection, row, parked=parked)
     position: int = written[0]
-    if row.body is not None:
-        had = row.context is not None
-        connection.execute("insert into decisions values (?, ?, ?, ?)", (position, row.body, row.numbers, had))
-        if had:
-            connection.execute("insert into contexts values (?, ?, ?)", (position, line.time, row.context))
+    if row.names is not None:
+        connection.execute("insert or ignore into names values (?, ?)", row.names)
+        connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in row.features))
+    if row.context is not None:
+        connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
     return Receipt(position, True, parked=parked)
+
+
+def _repeated(connection: sqlite3.Connection, row: EventRow, *, parked: bool) -> Receipt:
+    """The receipt of a row that was there before: with its id, or for its unit or its slate."""
+    line, known = row.line, row.known_by
+    for where, names in (
+        ("id = ? and kind = ? and key = ?", known[:3]),
+        ("unit = ? and turn = ?", known[3:5]),
+        ("slate = ? and slot = ?", known[5:]),
+    ):
+        found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
+        if found is not None:
+            break
+    return repeated(line, *found, parked=parked)
 
 
 def _has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
