@@ -22,7 +22,9 @@ OddsmithWarning (UserWarning)
 └── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
 """
 
+import traceback
 from importlib import import_module
+from pathlib import PurePath
 from types import ModuleType
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "StoreFailed",
     "TooLarge",
     "import_extra",
+    "place_of",
 ]
 
 
@@ -173,3 +176,19 @@ class NoExploration(OddsmithWarning):
 
 class NoVersion(OddsmithWarning):
     """Models without a version are saved by name and class only, so other models of that name would be accepted."""
+
+
+def place_of(error: BaseException, *, frames: int = 1) -> str:
+    """The type of an exception and where it was raised, the innermost frames first; not what it says.
+
+    What an exception says may hold the data it was raised for, which has no place in a log.
+
+    >>> try:
+    ...     {}["a context"]
+    ... except KeyError as error:
+    ...     print(place_of(error))
+    KeyError at <doctest oddsmith.errors.place_of[0]>:2 in <module>
+    """
+    stack = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)][::-1][:frames]
+    places = [f"{PurePath(code.co_filename).name}:{line} in {code.co_name}" for code, line in stack]
+    return " at ".join([type(error).__name__, *([" < ".join(places)] if places else [])])

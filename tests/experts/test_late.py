@@ -192,4 +192,4 @@ def test_what_guards_inside_count_is_counted() -> None:
     outer = od.Guarded(od.stack(od.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), timeout_ms=50)
     outer.predict(outer.init(), {})
     assert outer.failures() == {"broken": {"raised": 1}, "late": {"late": 1}}
-    assert outer.reasons()["broken"] == "expert 'broken' raised ValueError: no"
+    assert outer.reasons()["broken"].startswith("ValueError at test_late.py:")

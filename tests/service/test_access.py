@@ -77,11 +77,17 @@ def test_who_has_no_key_learns_no_reason(tmp_path: Path, monkeypatch: pytest.Mon
     async def trouble(_: Any) -> str:
         return "/secret/place cannot be read"
 
-    create(tmp_path / "keys.json", "one", ["read"])
-    with here(place(tmp_path), keys=tmp_path / "keys.json") as served:
+    keys = tmp_path / "keys.json"
+    tokens = create(keys, "one", ["read"], ["news"]), create(keys, "other", ["decide"]), "od_" + "A" * 43
+    with here(place(tmp_path), place(tmp_path, "shop"), keys=keys) as served:
         monkeypatch.setattr("oddsmith.service.handlers._trouble", trouble)
         said = served.get("/readyz", status=503)
-    assert said == {"ok": False, "experiments": {"news": "not ready; see the service's log"}}
+        headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
+        others = [served.ask("GET", "/readyz", headers=header) for header in headers]
+    assert said == {"ok": False, "experiments": {}}  # not even a name
+    assert [answer.status_code for answer in others] == [503] * 3
+    assert others[0].json()["experiments"] == {"news": "/secret/place cannot be read"}
+    assert [answer.json() for answer in others[1:]] == [said, said]
 
 
 def test_the_table_names_every_route() -> None:

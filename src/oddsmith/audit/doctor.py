@@ -11,6 +11,7 @@ from oddsmith.audit.charts import RECENT, Chart, chart_of
 from oddsmith.errors import OddsmithError
 from oddsmith.rewards import RewardScale
 from oddsmith.spelling import counted
+from oddsmith.storage.address import public_address
 from oddsmith.storage.opening import open_reader
 from oddsmith.weights import posterior
 
@@ -231,7 +232,7 @@ def _examined(place: str, now: float) -> list[Finding]:
     try:
         with closing(open_reader(place)) as reading:
             chart = chart_of(reading, place, now)
-            return [Finding(place, name, *check(chart)) for name, check in AILMENTS.items()]
+            return [Finding(public_address(place), name, *check(chart)) for name, check in AILMENTS.items()]
     except OddsmithError as error:
         advice = "Give the path of a store; of a damaged one, go back to the last good copy."
-        return [Finding(place, "file", "problem", f"it cannot be read: {error}", advice)]
+        return [Finding(public_address(place), "file", "problem", f"it cannot be read: {error}", advice)]

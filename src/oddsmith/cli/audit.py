@@ -141,13 +141,14 @@ def _history(asked: argparse.Namespace) -> str:
 
 def _doctor(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.audit.doctor import doctor
+    from oddsmith.storage.address import public_address
 
     findings = doctor(asked.stores)
     if asked.json:
         text = as_json([finding._asdict() for finding in findings])
     else:
         parts = [_diagnosis(findings)]
-        for place in dict.fromkeys(asked.stores):
+        for place in dict.fromkeys(map(public_address, asked.stores)):
             mine = [str(finding) for finding in findings if finding.place == place]
             parts.append("\n".join([place, *mine]))
         text = "\n\n".join(parts)

@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parser.parse_args(arguments)
         answer = parsed.run(parsed)
         text, code = (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
-        print(text, flush=True)
+        if text:
+            print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2

@@ -1,17 +1,19 @@
 """`oddsmith serve`: policy files as a decision service on HTTP."""
 
 import argparse
+import logging
 import math
 import os
 import socket
-import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from oddsmith.cli.parser import Commands
 from oddsmith.errors import InvalidInput, import_extra
 
 __all__ = ["add_commands"]
+
+_log = logging.getLogger(__name__)
 
 
 def add_commands(commands: Commands) -> None:
@@ -30,6 +32,10 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("--connections-each", default=each_default, metavar="N", help=each)
     drain = "seconds from SIGTERM, during which /readyz says 503 and all else is answered (default: 0)"
     serve.add_argument("--drain-s", default=os.environ.get("ODDSMITH_DRAIN_S", "0"), metavar="S", help=drain)
+    forms = ("text", "json")
+    serve.add_argument("--log-format", choices=forms, default="text", help="of the log on standard error")
+    access = "write a line of JSON for each answer to the end of this file; - is standard output"
+    serve.add_argument("--access-log", metavar="FILE", help=access)
     serve.set_defaults(run=_serve)
 
 
@@ -39,6 +45,7 @@ def _serve(asked: argparse.Namespace) -> str:
     from oddsmith.service.app import make_app
     from oddsmith.service.connections import Connections
     from oddsmith.service.keys import KeyRing
+    from oddsmith.service.log_lines import AccessLog, set_up_logging
     from oddsmith.service.opening import open_experiments
     from oddsmith.service.rates import read_rate
 
@@ -49,15 +56,21 @@ def _serve(asked: argparse.Namespace) -> str:
     drain_s = _number("drain-s", asked.drain_s, 0, 3600)
     ring = None if asked.keys is None else KeyRing.read(asked.keys)
     check_bind(asked.host, ring)
-    with closing(_listen(asked.host, int(asked.port))) as door:
+    set_up_logging(asked.log_format)
+    with ExitStack() as stack:
+        access_log = None
+        if asked.access_log is not None:
+            access_log = stack.enter_context(closing(AccessLog(asked.access_log)))
+        door = stack.enter_context(closing(_listen(asked.host, int(asked.port))))
         opened = open_experiments(asked.policies)
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
-            about = f"{one.file.name} of {one.file.path}, store {one.settings.place}"
-            print(f"oddsmith: experiment {about}", file=sys.stderr)
-        print(f"oddsmith: listening on {address} {'with' if ring else 'without'} keys", file=sys.stderr, flush=True)
-        serve(make_app(opened, keys=ring, rate=rate), door, room=room, drain_s=drain_s)
-    return "oddsmith: stopped; what was answered is on disk"
+            _log.info("experiment %s of %s, store %s", one.file.name, one.file.path, one.settings.place)
+        _log.info("listening on %s %s keys", address, "with" if ring else "without")
+        app = make_app(opened, keys=ring, rate=rate, access_log=access_log)
+        serve(app, door, room=room, drain_s=drain_s)
+    _log.info("stopped; what was answered is on disk")
+    return ""
 
 
 def _number(name: str, text: str, low: int, high: int) -> float:

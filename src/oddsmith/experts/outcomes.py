@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import has_names, is_batch, length
 from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput
+from oddsmith.errors import ExpertFailed, InvalidInput, place_of
 from oddsmith.experts.base import Experts, as_predictions
 from oddsmith.experts.failures import CallFailure
 from oddsmith.experts.stack import Stacked
@@ -73,9 +73,9 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # a request to stop the program
         if isinstance(error, ExpertFailed):
-            return CallFailure(error.kind, _line(error))
+            return CallFailure(error.kind, _reason(error))
         refusal = error if isinstance(error, InvalidInput) else None
-        return CallFailure("raised", f"{type(error).__name__}: {_line(error)}", refusal)
+        return CallFailure("raised", place_of(error), refusal)
 
 
 def common_shape(
@@ -118,8 +118,8 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
     return []
 
 
-def _line(error: BaseException) -> str:
-    try:
+def _reason(error: ExpertFailed) -> str:
+    """Our own sentence; where the experts' code raised, its type and place, for what it says may hold the context."""
+    if error.kind not in ("raised", "values"):
         return f"{error}"[:200]
-    except BaseException:  # the text of an exception comes from the user's code, too
-        return "it cannot be printed"
+    return f"{error}".partition(": ")[0][:200] if error.__cause__ is None else place_of(error.__cause__)

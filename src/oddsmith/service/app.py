@@ -3,20 +3,21 @@
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed
+from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed, place_of
 from oddsmith.service.access import ANYONE, Forbidden, authorize, check_scope
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
+from oddsmith.service.log_lines import AccessLine
 from oddsmith.service.long_reads import Busy
-from oddsmith.service.messages import DecideBatch, RewardBatch
+from oddsmith.service.messages import DecideBatch, DecisionAnswer, EventAnswer, RewardBatch
 from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.rates import Rate, TooMany
@@ -51,8 +52,8 @@ class Call(NamedTuple):
 class App:
     """Answers requests by the table of routes; `service` has the experiments."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, service: Service, access_log: Callable[[AccessLine], None] | None = None) -> None:
+        self.service, self._access_log = service, access_log
         self._routes = {(route.method, route.path): route for route in ROUTES}
         self._decoders = {
             route.handler: msgspec.json.Decoder(route.message, strict=route.method == "POST")  # a query is all strings
@@ -67,10 +68,11 @@ class App:
         if route is None:
             match = _find(method, scope["path"], scope["raw_path"].decode("latin-1"))
             if isinstance(match, Response):
+                self._note(AccessLine(method, "", match.status, 0.0, len(match.body)))
                 return match
             route, parameters = match
         key = ANYONE
-        if self.service.ring is not None and route.scopes:
+        if self.service.ring is not None:
             sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             access = authorize(self.service.ring, sent.decode("latin-1"), route.scopes)
             if isinstance(access, Refusal):
@@ -80,27 +82,33 @@ class App:
             try:
                 self.service.rates.count_call(key.name, key.rate)
             except TooMany as error:
-                return self._refuse(route, _refusal(error, route, b""), scope)
+                return self._refuse(route, _refusal(error, route, b""), scope, key.name)
         return Call(route, parameters, scope["query_string"], key)
 
-    def _refuse(self, route: Route, refusal: Refusal, scope: HttpScope) -> Response:
+    def _refuse(self, route: Route, refusal: Refusal, scope: HttpScope, key: str = "") -> Response:
         """The answer to a head that is refused, counted; too many wrong keys from one address close the connection."""
         self.service.metrics.series(route.path, refusal.status)[0].inc()
         address = scope.get("client") or ("",)
         closed = refusal.status == 401 and self.service.wrong_keys.too_many(address[0])
-        return refusal.response(*[(b"connection", b"close")] * closed)
+        response = refusal.response(*[(b"connection", b"close")] * closed)
+        self._note(AccessLine(route.method, route.path, response.status, 0.0, len(response.body), key))
+        return response
+
+    def _note(self, line: AccessLine) -> None:
+        if self._access_log is not None:
+            self._access_log(line)
 
     async def __call__(self, call: Call, body: bytes) -> Response:
         """The answer to one call."""
         start = time.perf_counter()
-        route = call.route
+        route, name, answer = call.route, None, None
         if route.method == "GET":
             query = dict(parse_qsl(call.query.decode("latin-1"), keep_blank_values=True))
             body = _encode(query | call.parameters)
         try:
             if route.message is None:
                 check_scope(call.key, route.scopes, None)
-                answer = await route.handler(self.service)
+                answer = await route.handler(self.service, call.key)
             else:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
                 name = message.experiment
@@ -115,12 +123,17 @@ class App:
             response = answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
             response = _refusal(error, route, body).response()
-        except Exception:
-            _log.exception("%s %s failed", route.method, route.path)
+        except Exception as error:
+            _log.error("%s %s failed: %s", route.method, route.path, place_of(error, frames=30))
             response = Refusal(500, "internal", "the service has failed; see its log").response()
         answers, seconds = self.service.metrics.series(route.path, response.status)
         answers.inc()
-        seconds.observe(time.perf_counter() - start)
+        took = time.perf_counter() - start
+        seconds.observe(took)
+        if self._access_log is not None:
+            facts = route.method, route.path, response.status, round(took * 1000, 3), len(response.body), call.key.name
+            id = answer.id if isinstance(answer, DecisionAnswer | EventAnswer) else None
+            self._access_log(AccessLine(*facts, name, id))
         return response
 
     def _check(self, call: Call, name: str | None, experiment: Experiment | None) -> None:
@@ -143,14 +156,19 @@ class App:
 
 
 def make_app(
-    opened: Sequence[Opened], *, keys: KeyRing | None = None, clock: Clock | None = None, rate: Rate | None = None
+    opened: Sequence[Opened],
+    *,
+    keys: KeyRing | None = None,
+    clock: Clock | None = None,
+    rate: Rate | None = None,
+    access_log: Callable[[AccessLine], None] | None = None,
 ) -> Limits:
     """The ASGI application that serves these experiments, and closes their stores at its end.
 
-    `rate` is that of keys that have none of their own.
+    `rate` is that of keys that have none of their own; `access_log` is given a line for each answer.
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate)
-    app = App(service)
+    app = App(service, access_log)
     sizes = {route.path: route.body_bytes for route in ROUTES}
     return Limits(
         app, service.begin, service.end, enter=app.enter, drain=service.drain, body_bytes=sizes, local=keys is None

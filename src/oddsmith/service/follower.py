@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from oddsmith.decision import Odds, State
-from oddsmith.errors import StoreFailed
+from oddsmith.errors import StoreFailed, place_of
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.experts.outcomes import Advice
@@ -94,7 +94,7 @@ class Follower:
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
                 is_ours = isinstance(error, StoreFailed)
-                trouble = str(error) if is_ours else f"learning failed: {type(error).__name__}: {error}"
+                trouble = str(error) if is_ours else f"learning failed: {place_of(error)}"
                 if trouble != self.trouble:
                     _log.error("%s", trouble)
                 self.trouble = trouble

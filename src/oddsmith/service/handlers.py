@@ -10,6 +10,7 @@ from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
+from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
@@ -143,27 +144,26 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     )
 
 
-async def metrics(service: Service) -> Response:
+async def metrics(service: Service, _: Key) -> Response:
     """Metrics of all experiments."""
     return Response(200, service.metrics.text(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
 
-async def health(_: Service) -> m.Health:
+async def health(_: Service, __: Key) -> m.Health:
     """The process lives, or there would be no answer."""
     return m.Health(True, {})
 
 
-async def ready(service: Service) -> m.Health | Response:
-    """Whether every experiment can decide; a caller without a key learns no path and no host."""
+async def ready(service: Service, key: Key) -> m.Health | Response:
+    """Whether every experiment can decide; why not, and which, for a key that may read it."""
     sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
     troubles = {name: trouble for name, trouble in sentences.items() if trouble}
-    if service.ring is not None:
-        troubles = dict.fromkeys(troubles, "not ready; see the service's log")
-    answer = m.Health(not troubles and not service.draining, troubles, service.draining)
+    told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
+    answer = m.Health(not troubles and not service.draining, told, service.draining)
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 
 
-async def openapi(service: Service) -> Response:
+async def openapi(service: Service, _: Key) -> Response:
     """The OpenAPI document."""
     return Response(200, service.document, JSON)
 

@@ -165,6 +165,8 @@ def create(
     for what, text in (("name", name), *(("experiments", one) for one in experiments)):
         if not _NAME.fullmatch(text):
             raise InvalidInput(f"{what} must be 1 to 64 of a-z, 0-9, - and _; got {text!r:.80}")
+    if name == "anyone":
+        raise InvalidInput("name must not be 'anyone', the sender of calls where there are no keys; choose another")
     if not scopes or not set(scopes) <= set(ALL_SCOPES):
         raise InvalidInput(f"scopes must be of {', '.join(ALL_SCOPES)}; got {', '.join(scopes) or 'none':.80}")
     token, kept = _new_token(expires)

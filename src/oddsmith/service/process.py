@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed, place_of
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
@@ -79,7 +79,8 @@ async def _restore(experiment: Experiment) -> None:
         try:
             await experiment.begin()
         except Exception as error:
-            trouble = f"its state cannot be restored: {error}"
+            is_ours = isinstance(error, StoreFailed | BadFile)  # others may say what is in a context
+            trouble = f"its state cannot be restored: {error if is_ours else place_of(error)}"
             if trouble != experiment.follower.trouble:
                 _log.error("experiment %s is not ready: %s", experiment.name, trouble)
             experiment.follower.trouble = trouble

@@ -1,17 +1,16 @@
 """What an experiment needs beside its policy: the table [service] of a policy file."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.files import PolicyFile
 from oddsmith.files.keys import Keys
+from oddsmith.storage.address import public_address
 from oddsmith.storage.base import Rule
 
 __all__ = ["Settings", "read_settings"]
 
-_PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@")
 _POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -41,8 +40,8 @@ class Settings:
 
     @property
     def place(self) -> str:
-        """The store as people may see it: without the password of a database."""
-        return _PASSWORD.sub(r"\1:…@", self.store)
+        """The store as people may see it: without the passwords of a database."""
+        return public_address(self.store)
 
 
 def read_settings(file: PolicyFile) -> Settings:

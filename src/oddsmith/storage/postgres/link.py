@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed, import_extra
+from oddsmith.storage.address import public_address
 from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format, check_owner, new_meta
 
 __all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "SHIFT", "check_server", "create_or_check_owner"]
@@ -62,7 +63,7 @@ class Link:
         if not isinstance(experiment, str) or not _NAME.fullmatch(experiment):
             raise InvalidInput(f"experiment must match {_NAME.pattern}; got {experiment!r:.80}")
         self._driver, self._url, self.experiment = _driver(), url, experiment
-        self.where = f"experiment {experiment!r} in postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self.where = f"experiment {experiment!r} in {public_address(url)}"
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name=f"link of {experiment}", daemon=True)
         self._thread.start()
