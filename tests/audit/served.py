@@ -26,6 +26,7 @@ from oddsmith.storage import (
     roster_change,
 )
 from oddsmith.storage.base import Rule
+from oddsmith.storage.events import OwnDraw
 
 ARMS = ("sports", "politics", "tech")
 SEED = 41
@@ -103,11 +104,13 @@ class Served:
             weigher: Any = judge(policy)
             odds, votes = weigher.odds(state, answer, eligible=mask, step=self.steps), answer.ballots
         decision = draw(odds, context, od.Uniforms(SEED)(id), eligible=mask, step=self.steps)
+        own = None if incumbent is None else OwnDraw(int(decision.arm), odds.propensities)
         if incumbent is not None:
             advice = None if odds.advice is None else odds.advice[:, incumbent].copy()
             decision = decision._replace(arm=incumbent, propensities=np.eye(3)[incumbent], advice=advice)
         decision = decision._replace(arm=ARMS[decision.arm], index=decision.arm)
-        self.append(DecisionMade(id, decision, position, self.tick(), deferred, votes, incumbent is not None))
+        made = DecisionMade(id, decision, position, self.tick(), deferred, votes, incumbent is not None, own=own)
+        self.append(made)
         return decision
 
     def reward(self, id: str, value: float, key: str = "") -> None:

@@ -55,19 +55,20 @@ def arm_and_odds_of_an_incumbent_that_was_none(c: sqlite3.Connection) -> None:
     rewrite(c, nth(c), index=other, arm=ARMS[other], eligible=None, shadow=True)
 
 
-@tampering(MODELS)
+@tampering(STRICT)
 def arm_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> None:
-    """The advice is that for the first arm."""
+    """What the policy would have done is not there."""
     arm_and_odds_of_an_incumbent_that_was_none(c)
     about(c, shadow=True)
 
 
 @tampering(LIVES)
 def odds_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> None:
-    content = numbers(c, nth(c))
-    np.frombuffer(content, dtype="<f8", count=3)[:] = np.eye(3)[body_of(c, nth(c))["index"]]
+    content, number = numbers(c, nth(c)), body_of(c, nth(c))["index"]
+    shadow = {"would": number, "odds": np.frombuffer(bytes(content), dtype="<f8", count=3).tolist()}
+    np.frombuffer(content, dtype="<f8", count=3)[:] = np.eye(3)[number]
     put_numbers(c, nth(c), bytes(content))
-    rewrite(c, nth(c), shadow=True)
+    rewrite(c, nth(c), shadow=shadow)
     about(c, shadow=True)
 
 

@@ -1,6 +1,9 @@
 """Untouched stores verify clean, on all levels; what could not be checked is counted, with the reason."""
 
+import json
+import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +231,28 @@ def test_places_are_files_of_the_right_experiment(tmp_path: Path) -> None:
         open_reader(str(tmp_path / "s"), "other")
     with pytest.raises(od.InvalidInput, match=r"an address that starts with redis://$"):
         open_reader("redis://user:secret@host/0")
+
+
+def test_in_the_shadow_our_own_draw_and_odds_are_checked(tmp_path: Path) -> None:
+    """Where the store may have incumbents, all of its records follow; our arm or odds changed are found."""
+    service = Served(tmp_path / "s", policy(), shadow=True)
+    for i in range(6):
+        service.decide(f"d{i}", [0.4, 0.2], incumbent=i % 3)
+    service.store.close()
+    with closing(open_reader(str(tmp_path / "s"))) as reading:
+        verdict = verify(reading)
+        assert verdict.complete
+        assert counts(verdict)["draw"] == counts(verdict)["odds"] == (6, 6, {})
+    for level in ("draw", "odds"):
+        copy = tmp_path / level
+        shutil.copy(tmp_path / "s", copy)
+        with sqlite3.connect(copy) as connection:
+            body = json.loads(connection.execute("select body from events where position = 3").fetchone()[0])
+            own = body["shadow"]
+            odds = [own["odds"][0] + 1e-12, *own["odds"][1:]]
+            changed = {"would": (own["would"] + 1) % 3} if level == "draw" else {"odds": odds}
+            text = json.dumps(body | {"shadow": own | changed})
+            connection.execute("update events set body = ? where position = 3", (text,))
+        connection.close()
+        with closing(open_reader(str(copy))) as reading:
+            assert [(miss.level, miss.id) for miss in verify(reading).misses] == [(level, "d2")]

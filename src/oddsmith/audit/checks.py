@@ -44,13 +44,30 @@ class Draws:
         if not _sums_to_one(odds):
             return Differs(f"odds {_some(odds)}", "a distribution")
         if evidence.shadow:
-            return self.incumbent
+            return self._check_own(id, evidence)
+        return self._check_number(id, number, odds)
+
+    def of_incumbent(self, answer: CheckResult, evidence: Evidence) -> CheckResult:
+        """What is said where an incumbent acted: not its word can be checked, but what the policy would have done.
+
+        The service keeps that of every such record, and the store says whether it may have any.
+        """
+        if evidence.own is None:
+            return answer or Untested(f"{INCUMBENT}, and what the policy would have done was not kept")
+        return answer or (None if self.incumbent.excused else self.incumbent)
+
+    def _check_own(self, id: str, evidence: Evidence) -> CheckResult:
+        own = evidence.own
+        if own is not None and not (_sums_to_one(own.odds) and 0 <= own.would < len(own.odds)):
+            return Differs(f"own odds {_some(own.odds)}", "a distribution")
+        return self.of_incumbent(None if own is None else self._check_number(id, own.would, own.odds), evidence)
+
+    def _check_number(self, id: str, number: int, odds: Array) -> CheckResult:
         if self._uniform is None:
             return Untested("the store does not say its seed")
         drawn = pick(odds, self._uniform(id))
-        if drawn != number:
-            return Differs(f"arm {decision.arm!r}", f"arm {arms[drawn] if len(arms) > drawn else drawn!r}")
-        return None
+        recorded, follows = (self._arms[n] if len(self._arms) > n else n for n in (number, drawn))
+        return None if drawn == number else Differs(f"arm {recorded!r}", f"arm {follows!r}")
 
 
 def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> CheckResult:
@@ -76,12 +93,13 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
     votes = evidence.votes
     if (wrong := check_sleep(decision, votes, state.log_weights, tolerance)) is not None:
         return wrong
-    if evidence.shadow:
+    own = decision.propensities if evidence.own is None else evidence.own.odds
+    if evidence.shadow and evidence.own is None:
         return None  # its odds are the incumbent's
     if votes is None:
         return Untested("votes were not kept")
     again = judge.odds(state, RecordedAdvice(votes, votes), eligible=decision.eligible, step=decision.step)
-    return same_odds(decision.propensities, again.propensities, tolerance)
+    return same_odds(own, again.propensities, tolerance)
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:

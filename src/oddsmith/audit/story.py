@@ -129,7 +129,7 @@ def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
     value = None if line.value is None else scale.value(line.value)
     words = {"decision": "decided", "activation": "shown", "default": "default", "correction": "corrected"}
     what = words.get(line.kind, "rewarded late" if late else "rewarded")
-    effect, sender = _effect(account, line, settles, before, scale), getattr(line, "sender", None)
+    effect, sender = _effect(account, line, settles, before, scale), line.sender
     return Happening(line.position, _moment(line.time), what, value, line.key, sender, effect)
 
 

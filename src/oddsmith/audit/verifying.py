@@ -152,7 +152,7 @@ def _odds_answer(visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: 
         return Untested(visit.why)
     try:
         found = check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state, tolerance)
-        return draws.incumbent if found is None and visit.evidence.shadow else found
+        return draws.of_incumbent(found, visit.evidence) if visit.evidence.shadow else found
     except UNREADABLE as error:
         return _damaged(error)
 

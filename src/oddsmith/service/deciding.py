@@ -18,7 +18,7 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
 from oddsmith.storage.base import Line, Receipt
-from oddsmith.storage.events import DecisionMade
+from oddsmith.storage.events import DecisionMade, OwnDraw
 
 __all__ = ["decide", "decide_batch"]
 
@@ -102,14 +102,16 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     if odds.propensities.shape != (len(experiment.arms),):
         raise InvalidInput(f"context must be a single one; the experts read {odds.propensities.shape[:-1]} of them")
     decision = draw(odds, message.context, experiment.uniform(id), eligible=eligible, step=step)
-    would = None
+    own = None
     if message.incumbent is not None or message.incumbent_odds is not None or experiment.settings.shadow:
-        would, decision = experiment.arms[decision.arm], _incumbents(experiment, message, decision, odds)
+        own = OwnDraw(decision.arm, odds.propensities)
+        decision = _incumbents(experiment, message, decision, odds)
     decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
-    event = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes, would is not None)
+    made = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes)
+    event = made if own is None else replace(made, shadow=True, own=own)
     answer = _answer(experiment, id, decision, now.position)
-    if would is not None:
-        answer.would = would
+    if own is not None:
+        answer.would = experiment.arms[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
         opinions = zip(now.experts.names, decision.advice, strict=True)
         answer.asleep = [name for name, value in opinions if value != value]

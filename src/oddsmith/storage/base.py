@@ -15,6 +15,7 @@ from oddsmith.storage.events import (
     DefaultReward,
     Event,
     ExpertChange,
+    OwnDraw,
     Reward,
 )
 
@@ -108,10 +109,14 @@ class Snapshot(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow` where an incumbent acted."""
+    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow` where an incumbent acted.
+
+    `own` is what the policy would have done in its place.
+    """
 
     votes: Array | None
     shadow: bool
+    own: OwnDraw | None = None
 
 
 class Window(NamedTuple):

@@ -7,7 +7,7 @@ old contexts: no state ever depends on them.
 import json
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from oddsmith.arrays import Array, number
 from oddsmith.decision import Decision
@@ -15,18 +15,26 @@ from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import Json
 
 __all__ = ["Activation", "ConfigurationChange", "Correction", "DecisionMade", "DefaultReward", "Event", "ExpertChange"]
-__all__ += ["LONGEST_ID", "Reward", "is_id"]
+__all__ += ["LONGEST_ID", "OwnDraw", "Reward", "is_id"]
 
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
+class OwnDraw(NamedTuple):
+    """What the policy would have done where an incumbent acted: the number of the arm, and the odds (K,)."""
+
+    would: int
+    odds: Array
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
     """A decision, the position of the state it was made with, and whether it counts only once it is activated.
 
-    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its.
+    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its;
+    `own` is then what the policy would have done.
     `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one `slate` were made together, each
     for a `slot`.
     """
@@ -43,6 +51,7 @@ class DecisionMade:
     turn: int | None = None
     slate: str | None = None
     slot: int | None = None
+    own: OwnDraw | None = None
 
     def __post_init__(self) -> None:
         _check_name("id", self.id, self.time)

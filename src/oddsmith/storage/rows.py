@@ -18,7 +18,7 @@ from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
-from oddsmith.storage.events import DecisionMade, Event, Reward
+from oddsmith.storage.events import DecisionMade, Event, OwnDraw, Reward
 
 __all__ = ["AnotherValue", "Content", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
 __all__ += ["pack_votes", "read_decision", "read_evidence", "repeated", "row_of", "unpack_votes", "unrewarded"]
@@ -77,7 +77,7 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         plain["votes"], votes = pack_votes(event.votes)
         numbers += votes
     if event.shadow:
-        plain["shadow"] = True
+        plain["shadow"] = True if event.own is None else {"would": event.own.would, "odds": event.own.odds}
     context: ContextRow | None = None
     names: Content | None = None
     features: tuple[Content, ...] = ()
@@ -206,7 +206,10 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     votes = None
     if "votes" in plain:
         votes = unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
-    return Evidence(votes, plain.get("shadow", False))
+    shadow, own = plain.get("shadow", False), None
+    if isinstance(shadow, dict):
+        own = OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
+    return Evidence(votes, bool(shadow), own)
 
 
 def pack_votes(votes: Array) -> tuple[_Form, bytes]:
