@@ -74,6 +74,7 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     decided = news.decide([0.3, -0.7], eligible=["sports", "tech"])
     assert isinstance(decided, ServedDecision)
     assert decided.new
+    assert decided.odds is not None
     assert decided.odds["politics"] == 0
     assert sum(decided.odds.values()) == pytest.approx(1, abs=1e-12)
     assert decided.propensity == decided.odds[decided.arm]

@@ -229,3 +229,30 @@ def test_a_failing_expert_is_logged_once_and_counted(tmp_path: Path, caplog: Any
         assert 'expert="grump",kind="raised"} 3.0' in served.ask("GET", "/metrics").text
     assert caplog.text.count("expert grump sleeps") == 1
     assert "no mood" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("decide", '{"context": [1, 2], "context": [3, 4]}'),
+        ("decide", '{"id": "a", "context": {"hour": 9, "hour": 10}}'),
+        ("decide", '{"context": {"a": {"x": 1, "x" : 1}, "x": 2}}'),
+        ("decide", '{"context": {"hour": 9, "\\u0068our": 10}}'),
+        ("decide", '{"context": {":": "x", "y": ":", ":" : 3}}'),
+        ("decide/batch", '{"decisions": [{"context": [1, 2]}, {"context": [1, 2], "id": "b", "id": "c"}]}'),
+        ("reward", '{"id": "a", "reward": 0, "reward": 1}'),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(plain: Here, path: str, body: str) -> None:
+    before = plain.experiment().store.head()
+    answer = plain.ask("POST", f"/v1/{path}", content=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("a key must stand once in an object; got ")
+    assert plain.experiment().store.head() == before
+
+
+def test_keys_that_look_alike_are_not_refused(plain: Here) -> None:
+    """The same key at several depths, and in strings."""
+    for context in ({"context": {"context": 1}, "id": "id"}, {"a\\": "a", "b": '"a": 1, "a": 2'}):
+        answer = plain.ask("POST", "/v1/decide", json={"context": context})
+        assert "twice" not in answer.text

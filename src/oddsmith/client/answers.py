@@ -15,19 +15,20 @@ T = TypeVar("T")
 class ServedDecision(NamedTuple):
     """A decision that is in the log: the arm, its exact odds, and the position of the state it was made with.
 
-    `new` is False for an answer that was given before. `would` is our own draw where an incumbent acts, and `asleep`
-    names the experts that had no opinion; both are known to the first answer only.
+    `new` is False for an answer that was given before. `odds` of all arms come where there are at most 100. `would` is
+    our own draw where an incumbent acts, and `asleep` names the experts that had no opinion; both are known to the
+    first answer only.
     """
 
     id: str
     experiment: str
     arm: str
     propensity: float
-    odds: dict[str, float]
     step: int
     position: int
     seen: int
     new: bool
+    odds: dict[str, float] | None = None
     would: str | None = None
     asleep: list[str] | None = None
 

@@ -23,13 +23,14 @@ from oddsmith.service.process import NotFound, Service
 from oddsmith.service.rates import Rate, TooMany
 from oddsmith.service.response import JSON, Refusal, Response
 from oddsmith.service.routes import ROUTES, Route
-from oddsmith.service.wrong_messages import sentence
+from oddsmith.service.wrong_messages import check_keys, sentence
 from oddsmith.spelling import did_you_mean, hint
 
 __all__ = ["App", "Call", "make_app"]
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+_keys = re.compile(rb'("[^"]*")(?=\s*:)|"[^"]*"').findall  # of JSON without escapes; "" for a string that is no key
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     Forbidden: (403, "forbidden"),
     NotFound: (404, "not_found"),
@@ -111,6 +112,9 @@ class App:
                 answer = await route.handler(self.service, call.key)
             else:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
+                keys = list(filter(None, _keys(body)))
+                if len(keys) != len(set(keys)) or b"\\" in body:  # in a batch they may; with escapes they look alike
+                    check_keys(body)
                 name = message.experiment
                 if name is None and len(experiments) == 1:
                     (name,) = experiments

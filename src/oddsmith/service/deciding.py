@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec import UNSET
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.contexts import check_json, single
@@ -23,6 +24,8 @@ from oddsmith.storage.events import DecisionMade, OwnDraw
 __all__ = ["decide", "decide_batch"]
 
 _log = logging.getLogger(__name__)
+_ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
+_ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 
 async def decide(experiment: Experiment, message: DecideEntry) -> DecisionAnswer:
@@ -36,6 +39,10 @@ async def decide(experiment: Experiment, message: DecideEntry) -> DecisionAnswer
 
 async def decide_batch(experiment: Experiment, message: DecideBatch) -> Results:
     """Many decisions with one commit; each entry is answered, or refused, for itself."""
+    if len(message.decisions) * len(experiment.arms) > _ENTRY_ARMS:
+        most = _ENTRY_ARMS // len(experiment.arms)
+        got = f"{len(message.decisions):,} decisions among {len(experiment.arms):,} arms"
+        raise InvalidInput(f"decisions must be at most {most:,} where there are so many arms; got {got}: send fewer")
     if experiment.settings.sticky:
         decided = (decide(experiment, entry) for entry in message.decisions)
         answers = await asyncio.gather(*decided, return_exceptions=True)
@@ -79,7 +86,7 @@ async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Rec
         first = await asyncio.to_thread(experiment.find, answer.id)
         if first is None:
             raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
-        return _told(experiment, *first)
+        return _told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
     experiment.decided[answer.arm] += 1
     return answer
@@ -109,7 +116,7 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
     made = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes)
     event = made if own is None else replace(made, shadow=True, own=own)
-    answer = _answer(experiment, id, decision, now.position)
+    answer = _answer(experiment, id, decision, now.position, message.odds)
     if own is not None:
         answer.would = experiment.arms[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
@@ -119,7 +126,7 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
     return event, answer
 
 
-def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> DecisionAnswer:
+def _answer(experiment: Experiment, id: str, decision: Decision, seen: int, with_odds: bool | None) -> DecisionAnswer:
     """The answer to a new decision; its position is not known yet."""
     odds = dict(zip(experiment.arms, decision.propensities.tolist(), strict=True))
     return DecisionAnswer(
@@ -127,7 +134,7 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> D
         experiment=experiment.name,
         arm=decision.arm,
         propensity=odds[decision.arm],
-        odds=odds,
+        odds=odds if with_odds or (with_odds is None and len(odds) <= _ODDS_ARMS) else UNSET,
         step=decision.step,
         position=0,
         seen=seen,
@@ -135,9 +142,9 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int) -> D
     )
 
 
-def _told(experiment: Experiment, line: Line, decision: Decision) -> DecisionAnswer:
+def _told(experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None) -> DecisionAnswer:
     """The answer that was given for a decision that is on disk."""
-    answer = _answer(experiment, line.id, decision, line.seen or 0)
+    answer = _answer(experiment, line.id, decision, line.seen or 0, with_odds)
     answer.position, answer.new = line.position, False
     return answer
 
@@ -214,5 +221,5 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[Decis
     decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
     for line, decision in zip(lines, decisions, strict=True):
         if message.eligible is None or decision.arm in message.eligible:
-            return _told(experiment, line, decision), len(lines)
+            return _told(experiment, line, decision, with_odds=message.odds), len(lines)
     return None, len(lines) + 1

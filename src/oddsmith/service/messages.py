@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from oddsmith.errors import Conflict, OddsmithError
+from oddsmith.errors import Conflict, OddsmithError, StoreFailed
 from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
@@ -47,7 +47,7 @@ class DecisionQuery(Query):
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch."""
+    """One decision of a batch; `odds` says whether the odds of all arms are answered."""
 
     context: Any
     id: _Id | None = None
@@ -56,6 +56,7 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     deferred: bool = False
     incumbent: _Arm | None = None
     incumbent_odds: _Odds | None = None
+    odds: bool | None = None
 
 
 class Decide(DecideEntry):
@@ -126,16 +127,19 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
     experiment: str
     arm: str
     propensity: float
-    odds: dict[str, float]
     step: int
     position: int
     seen: int
 
 
 class DecisionAnswer(_DecisionFacts, kw_only=True):
-    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with."""
+    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with.
+
+    `odds` are those of all arms: unless asked for otherwise, up to 100 of them.
+    """
 
     new: bool
+    odds: dict[str, float] | UnsetType = UNSET
     would: str | UnsetType = UNSET
     asleep: list[str] | UnsetType = UNSET
 
@@ -161,8 +165,12 @@ class ErrorAnswer(msgspec.Struct):
 
     @classmethod
     def of(cls, error: BaseException) -> "ErrorAnswer":
-        """The answer to an entry of a batch that was refused; an error that is not ours is raised."""
-        if not isinstance(error, OddsmithError):
+        """The answer to an entry of a batch that was refused.
+
+        What is not the entry's fault is raised, and so the whole batch's status: an error that is not ours, and a store
+        that fails, for what was not kept must be sent again.
+        """
+        if not isinstance(error, OddsmithError) or isinstance(error, StoreFailed):
             raise error
         return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
 
@@ -179,6 +187,7 @@ class Results(msgspec.Struct):
 class DecisionRecord(_DecisionFacts, kw_only=True):
     """All that the log knows of one decision."""
 
+    odds: dict[str, float]
     context: Any
     eligible: list[str] | None
     shadow: bool

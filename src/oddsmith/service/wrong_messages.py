@@ -1,15 +1,17 @@
 """Messages that are not what a route takes, in one sentence: what, got, allowed, what to do next."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from oddsmith.errors import InvalidInput
 from oddsmith.service.messages import PATTERNS, DecideEntry, RewardEntry
 from oddsmith.spelling import did_you_mean
 
-__all__ = ["sentence"]
+__all__ = ["check_keys", "sentence"]
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
@@ -63,6 +65,24 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
         if match := re.fullmatch(form, text, re.DOTALL):
             return f"{what} must be {allowed(match)}{got}"
     return f"{what} is not allowed{got}; {text}"
+
+
+def check_keys(body: bytes) -> None:
+    """Refuses JSON in which an object has a key twice: readers differ in which of the two they believe.
+
+    >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
+    >>> check_keys(b'{"context": {"hour": 9, "hour": 10}}')
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInput: a key must stand once in an object; got 'hour' twice: leave one of them out
+    """
+    json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    names = {name for name, _ in pairs}
+    if len(names) < len(pairs):
+        double = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise InvalidInput(f"a key must stand once in an object; got {double!r:.60} twice: leave one of them out")
 
 
 def _kinds(names: str) -> str:
