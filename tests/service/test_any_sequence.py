@@ -90,9 +90,9 @@ class Service(RuleBasedStateMachine):
         context: list[float] = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=2, max_size=2))
         eligible = data.draw(st.sampled_from([None, ["x", "y"], ["z"]]))
         asked = m.Decide(context=context, id=id, deferred=deferred, eligible=eligible)
-        answer = self.call(deciding.decide(self.experiment, asked))
+        answer = self.call(deciding.decide(self.experiment, asked, "anyone"))
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
-        again = self.call(deciding.decide(self.experiment, m.Decide(context=[9.0, 9.0], id=answer.id)))
+        again = self.call(deciding.decide(self.experiment, m.Decide(context=[9.0, 9.0], id=answer.id), "anyone"))
         assert (again.arm, again.odds, again.position, again.new) == (answer.arm, answer.odds, answer.position, False)
         return answer.id
 
@@ -100,10 +100,10 @@ class Service(RuleBasedStateMachine):
     def reward(self, id: str, reward: float) -> None:
         """A reward, early or late; a repeat has no effect, another value is refused."""
         try:
-            first = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
+            first = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
         except od.Conflict:
             return
-        again = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward)))
+        again = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
         assert (again.position, again.new) == (first.position, False)
 
     @rule(id=made, reward=REWARDS)
@@ -111,14 +111,14 @@ class Service(RuleBasedStateMachine):
         """A correction, where there is something to correct."""
         self.keys += 1
         try:
-            self.call(handlers.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}")))
+            self.call(handlers.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}"), "anyone"))
         except od.Conflict:
             return
 
     @rule(id=made)
     def activate(self, id: str) -> None:
         """It was shown."""
-        self.call(handlers.activate(self.experiment, m.Activate(id=id)))
+        self.call(handlers.activate(self.experiment, m.Activate(id=id), "anyone"))
 
     @rule(hours=st.sampled_from([10.0, 90.0, 200.0]))
     def wait(self, hours: float) -> None:
@@ -141,7 +141,7 @@ class Service(RuleBasedStateMachine):
 
     async def changed(self, asked: m.RosterChange) -> None:
         """The call waits for the learner, whose turns are ours to take."""
-        task = asyncio.ensure_future(handlers.experts(self.experiment, asked))
+        task = asyncio.ensure_future(handlers.experts(self.experiment, asked, "anyone"))
         while not task.done():
             await asyncio.sleep(0.001)
             await self.experiment.follower.catch_up()

@@ -123,7 +123,8 @@ class App:
                     self._check(call, name, experiment)
                 if isinstance(message, DecideBatch | RewardBatch):
                     self.service.rates.count_entries(call.key.name, call.key.rate, len(message))
-                answer = await route.handler(experiment, message)
+                sender = (call.key.name,) if route.method == "POST" else ()
+                answer = await route.handler(experiment, message, *sender)
             response = answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
         except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
             response = _refusal(error, route, body).response()
@@ -135,9 +136,9 @@ class App:
         took = time.perf_counter() - start
         seconds.observe(took)
         if self._access_log is not None:
-            facts = route.method, route.path, response.status, round(took * 1000, 3), len(response.body), call.key.name
             id = answer.id if isinstance(answer, DecisionAnswer | EventAnswer) else None
-            self._access_log(AccessLine(*facts, name, id))
+            facts = round(took * 1000, 3), len(response.body), call.key.name, name, id
+            self._access_log(AccessLine(route.method, route.path, response.status, *facts))
         return response
 
     def _check(self, call: Call, name: str | None, experiment: Experiment | None) -> None:

@@ -28,36 +28,38 @@ _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grow
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 
-async def decide(experiment: Experiment, message: DecideEntry) -> DecisionAnswer:
-    """One decision, on disk."""
+async def decide(experiment: Experiment, message: DecideEntry, sender: str) -> DecisionAnswer:
+    """One decision, on disk; `sender` is the name of the key that asks for it."""
     if message.unit is not None or experiment.settings.sticky:
-        return await _decide_for_unit(experiment, message)
-    event, answer = await _make(experiment, message, message.id)
+        return await _decide_for_unit(experiment, message, sender)
+    event, answer = await _make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([event])
     return await _complete(experiment, answer, receipt)
 
 
-async def decide_batch(experiment: Experiment, message: DecideBatch) -> Results:
+async def decide_batch(experiment: Experiment, message: DecideBatch, sender: str) -> Results:
     """Many decisions with one commit; each entry is answered, or refused, for itself."""
     if len(message.decisions) * len(experiment.arms) > _ENTRY_ARMS:
         most = _ENTRY_ARMS // len(experiment.arms)
         got = f"{len(message.decisions):,} decisions among {len(experiment.arms):,} arms"
         raise InvalidInput(f"decisions must be at most {most:,} where there are so many arms; got {got}: send fewer")
     if experiment.settings.sticky:
-        decided = (decide(experiment, entry) for entry in message.decisions)
+        decided = (decide(experiment, entry, sender) for entry in message.decisions)
         answers = await asyncio.gather(*decided, return_exceptions=True)
     else:
-        answers = await _decide_all(experiment, message.decisions)
+        answers = await _decide_all(experiment, message.decisions, sender)
     return Results([ErrorAnswer.of(one) if isinstance(one, BaseException) else one for one in answers])
 
 
-async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) -> list[DecisionAnswer | BaseException]:
+async def _decide_all(
+    experiment: Experiment, entries: Sequence[DecideEntry], sender: str
+) -> list[DecisionAnswer | BaseException]:
     answers: list[DecisionAnswer | BaseException] = []
     made: dict[int, tuple[DecisionMade, DecisionAnswer]] = {}
     for place, entry in enumerate(entries):
         try:
             _check_unit(experiment, entry)
-            made[place] = await _make(experiment, entry, entry.id)
+            made[place] = await _make(experiment, entry, entry.id, sender)
             answers.append(made[place][1])
         except Exception as error:
             answers.append(error)
@@ -67,14 +69,14 @@ async def _decide_all(experiment: Experiment, entries: Sequence[DecideEntry]) ->
     return answers
 
 
-async def _decide_for_unit(experiment: Experiment, message: DecideEntry) -> DecisionAnswer:
+async def _decide_for_unit(experiment: Experiment, message: DecideEntry, sender: str) -> DecisionAnswer:
     """The decision that the unit has, or its next one."""
     _check_unit(experiment, message)
     while True:
         kept, turn = await _kept_for(experiment, message)
         if kept is not None:
             return kept
-        event, answer = await _make(experiment, message, None)
+        event, answer = await _make(experiment, message, None, sender)
         (receipt,) = await experiment.writer.append([replace(event, unit=message.unit, turn=turn)])
         if receipt.new:  # else another request was faster, for the same unit
             return await _complete(experiment, answer, receipt)
@@ -92,7 +94,9 @@ async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Rec
     return answer
 
 
-async def _make(experiment: Experiment, message: DecideEntry, id: str | None) -> tuple[DecisionMade, DecisionAnswer]:
+async def _make(
+    experiment: Experiment, message: DecideEntry, id: str | None, sender: str
+) -> tuple[DecisionMade, DecisionAnswer]:
     """A decision that is not yet on disk, and its answer, which lacks the position."""
     check_json(message.context)
     eligible = None if message.eligible is None else experiment.arms.mask(message.eligible)
@@ -114,8 +118,9 @@ async def _make(experiment: Experiment, message: DecideEntry, id: str | None) ->
         own = OwnDraw(decision.arm, odds.propensities)
         decision = _incumbents(experiment, message, decision, odds)
     decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
-    made = DecisionMade(id, decision, now.position, experiment.clock(), message.deferred, votes)
-    event = made if own is None else replace(made, shadow=True, own=own)
+    facts = now.position, experiment.clock(), message.deferred, votes, own is not None, sender
+    made = DecisionMade(id, decision, *facts)
+    event = made if own is None else replace(made, own=own)
     answer = _answer(experiment, id, decision, now.position, message.odds)
     if own is not None:
         answer.would = experiment.arms[own.would]

@@ -24,22 +24,22 @@ __all__ += ["reward_batch", "stats"]
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
-async def reward(experiment: Experiment, message: m.RewardGiven) -> m.EventAnswer:
+async def reward(experiment: Experiment, message: m.RewardGiven, sender: str) -> m.EventAnswer:
     """Keep a reward."""
-    event = _reward(experiment, message)
+    event = _reward(experiment, message, sender)
     _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
     receipt = await experiment.append(event)
     return _kept(message.id, receipt)
 
 
-async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Results:
+async def reward_batch(experiment: Experiment, message: m.RewardBatch, sender: str) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
     events: list[Reward | InvalidInput] = []
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
     for one in message.rewards:
         try:
             _check_in_reach(one.id, lost)
-            events.append(_reward(experiment, one))
+            events.append(_reward(experiment, one, sender))
         except InvalidInput as error:
             events.append(error)
     good = [event for event in events if isinstance(event, Reward)]
@@ -48,10 +48,10 @@ async def reward_batch(experiment: Experiment, message: m.RewardBatch) -> m.Resu
     return m.Results(list(entries))
 
 
-async def correct(experiment: Experiment, message: m.Correct) -> m.EventAnswer:
+async def correct(experiment: Experiment, message: m.Correct, sender: str) -> m.EventAnswer:
     """Keep a correction; the state follows once it is folded anew."""
     value = _scaled(experiment, message.reward)
-    event = Correction(message.id, value, experiment.clock(), message.key)
+    event = Correction(message.id, value, experiment.clock(), message.key, sender)
     try:
         receipt = await experiment.append(event)
     except Conflict:
@@ -61,19 +61,19 @@ async def correct(experiment: Experiment, message: m.Correct) -> m.EventAnswer:
     return _kept(message.id, receipt)
 
 
-async def activate(experiment: Experiment, message: m.Activate) -> m.EventAnswer:
+async def activate(experiment: Experiment, message: m.Activate, sender: str) -> m.EventAnswer:
     """A deferred decision was shown."""
     _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
-    receipt = await experiment.append(Activation(message.id, experiment.clock()))
+    receipt = await experiment.append(Activation(message.id, experiment.clock(), sender))
     return _kept(message.id, receipt)
 
 
-async def experts(experiment: Experiment, message: m.RosterChange) -> m.EventAnswer:
+async def experts(experiment: Experiment, message: m.RosterChange, sender: str) -> m.EventAnswer:
     """An expert joins or retires: answered once the state knows it."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
         raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
-    event = ExpertChange(message.expert, message.change, experiment.clock(), message.key, message.share)
+    event = ExpertChange(message.expert, message.change, experiment.clock(), message.key, message.share, sender)
     line = line_of(event)
     async with experiment.changing:  # one after the other, each on the state that the last one left
         if not any(earlier[1:4] == line[1:4] for earlier in await asyncio.to_thread(experiment.store.changes)):
@@ -179,10 +179,10 @@ async def _trouble(experiment: Experiment) -> str:
     return ""
 
 
-def _reward(experiment: Experiment, message: m.RewardEntry) -> Reward:
+def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:
     if message.key and experiment.settings.rule == "first":
         raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
-    return Reward(message.id, _scaled(experiment, message.reward), experiment.clock(), message.key)
+    return Reward(message.id, _scaled(experiment, message.reward), experiment.clock(), message.key, sender)
 
 
 def _scaled(experiment: Experiment, reward: float) -> float:

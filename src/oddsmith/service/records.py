@@ -54,7 +54,14 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
 
 def _event(experiment: Experiment, line: Line) -> dict[str, object]:
     value = None if line.value is None else experiment.scale.value(line.value)
-    return {"position": line.position, "kind": line.kind, "value": value, "key": line.key, "time": line.time}
+    return {
+        "position": line.position,
+        "kind": line.kind,
+        "value": value,
+        "key": line.key,
+        "time": line.time,
+        "sender": line.sender,
+    }
 
 
 def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Line) -> list[dict[str, object]]:

@@ -23,9 +23,10 @@ _CHANGES = (*_WRITES, 409)
 class Route(NamedTuple):
     """One method and path; `statuses` are those of its refusals.
 
-    With a `message`, `handler` takes the experiment and the message: the body of a POST, path and query of a GET.
-    Without one it takes the service and the key. It returns an `answer` (None: what is not JSON), or a `Response`. A
-    key needs one of the `scopes`, or admin; without scopes no key is needed. `path` may end in one {parameter}.
+    With a `message`, `handler` takes the experiment and the message: path and query of a GET; the body of a POST, and
+    then the sender, the name of its key, which goes with every event. Without one it takes the service and the key. It
+    returns an `answer` (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or admin; without
+    scopes no key is needed. `path` may end in one {parameter}.
     """
 
     method: str
