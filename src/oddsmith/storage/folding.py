@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from oddsmith.decision import Decision, State
-from oddsmith.errors import AllExpertsRefuted, ExpertFailed, InvalidInput
+from oddsmith.errors import AllExpertsRefuted, BadFile, ExpertFailed, InvalidInput
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import Policy, check_policy
@@ -234,7 +234,7 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
         inner = gts_inside(policy)
         if bench is not None and bank is None and inner is not None and line.id not in inner.experts.names:
             stay = "its table must stay in the policy file, with joins = true"
-            raise InvalidInput(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")
+            raise BadFile(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")
         return added(policy, state, line.id, line.value, bank)
 
     return change
