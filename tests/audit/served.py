@@ -25,7 +25,7 @@ from oddsmith.storage import (
     restore,
     roster_change,
 )
-from oddsmith.storage.base import Rule
+from oddsmith.storage.base import Late, Rule
 from oddsmith.storage.events import OwnDraw
 
 ARMS = ("sports", "politics", "tech")
@@ -66,6 +66,7 @@ class Served:
         policy: Any,
         *,
         rule: Rule = "first",
+        late: Late = "arrives",
         bench: Mapping[str, od.Experts] | None = None,
         **about: Any,
     ) -> None:
@@ -77,7 +78,7 @@ class Served:
             "judge": judge_to_json(policy),
             "reward": [0.0, 1.0],
         }
-        self.store = SQLiteStore(path, policy, rule=rule, about=said | about)
+        self.store = SQLiteStore(path, policy, rule=rule, late=late, about=said | about)
         self.folded: Folded = restore(self.store, policy, change=self.change)
         self.steps, self.time = 0, BEGAN
 

@@ -40,7 +40,7 @@ def test_default_late_reward_and_correction(service: Served) -> None:
     assert effects(story) == [
         ("decided", "waits for a reward"),
         ("default", "counts with 0 from here on"),
-        ("rewarded late", "counts with 20 in place of 0, from position 2 on"),
+        ("rewarded late", "counts with 20 in place of 0, from position 3 on"),
         ("corrected", "counts with 10 in place of 20, from position 2 on"),
         ("corrected", "changes nothing"),
     ]

@@ -61,7 +61,8 @@ def fold(
 
     def run(trace: Trace) -> None:
         policy, change, left = make(), roster_change(bench), iter(contexts)
-        with TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "events.sqlite", policy, rule=rule) as store:
+        rules: Any = {"rule": rule, "late": "rewrites"}
+        with TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "events.sqlite", policy, **rules) as store:
             live = restore(store, policy, change=change)
             for number, group in enumerate(log):
                 for event in group:

@@ -26,14 +26,17 @@ def posterior_of(names: list[str], prior: list[float], share: float, events: lis
         if isinstance(event, ExpertChange):
             roster, weights, prior = _changed(roster, weights, prior, event)
         elif position in counted:
-            made, value = counted[position]
+            made, value, before = counted[position]
+            if before is not None:
+                weights = _turned(weights, made, before, value)
+                continue
             weights = _learnt(weights, made, value)
             weights = [(1 - share) * w + share * p for w, p in zip(weights, prior, strict=True)]
     return dict(zip(roster, weights, strict=True))
 
 
 def _settled(events: list[Event]) -> Any:
-    """(place, (decision, value)) of every decision that counts."""
+    """(place, (decision, value, value before)) of every decision that counts, and of every late reward."""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in enumerate(events):
         if not isinstance(event, ExpertChange | ConfigurationChange):
@@ -49,12 +52,31 @@ def _settled(events: list[Event]) -> Any:
             continue
         rewards = [e.value for _, e in mine if isinstance(e, Reward)]
         corrections = [e.value for _, e in mine if isinstance(e, Correction)]
-        value = corrections[-1] if corrections else rewards[0] if rewards else heard[0][1]
-        yield max(place, shown[0], heard[0][0]), (decision.decision, value)
+        settled = max(place, shown[0], heard[0][0])
+        late = [(p, e.value) for p, e in mine if isinstance(e, Reward) and p > settled]
+        if corrections or not late or isinstance(mine[[p for p, _ in mine].index(heard[0][0])][1], Reward):
+            value = corrections[-1] if corrections else rewards[0] if rewards else heard[0][1]
+            yield settled, (decision.decision, value, None)
+            continue
+        yield settled, (decision.decision, heard[0][1], None)
+        if late[0][1] != heard[0][1]:
+            yield late[0][0], (decision.decision, late[0][1], heard[0][1])
 
 
 def _learnt(weights: list[float], decision: Any, reward: float) -> list[float]:
     """Every expert's weight times exp(-eta loss); sleepers times the mean of the others."""
+    heavier = [w * f for w, f in zip(weights, _factors(weights, decision, reward), strict=True)]
+    return [w / fsum(heavier) for w in heavier]
+
+
+def _turned(weights: list[float], decision: Any, before: float, reward: float) -> list[float]:
+    """Every expert's weight times what the reward is worth over what the one before it was."""
+    pairs = zip(_factors(weights, decision, reward), _factors(weights, decision, before), strict=True)
+    heavier = [w * new / old for w, (new, old) in zip(weights, pairs, strict=True)]
+    return [w / fsum(heavier) for w in heavier]
+
+
+def _factors(weights: list[float], decision: Any, reward: float) -> list[float]:
     said = [float(p) for p in decision.advice] + [float("nan")] * (len(weights) - len(decision.advice))
     factors = [float("nan") if isnan(p) else exp(ETA * (reward * log(p) + (1 - reward) * log(1 - p))) for p in said]
     voice = list(weights) if decision.log_weights is None else [exp(w) for w in decision.log_weights]
@@ -63,11 +85,10 @@ def _learnt(weights: list[float], decision: Any, reward: float) -> list[float]:
     total = fsum(voice[i] for i in awake)
     if any(isnan(f) for f in factors):
         if total == 0:
-            return weights
+            return [1.0] * len(weights)
         mean = fsum(voice[i] * factors[i] for i in awake) / total
         factors = [mean if isnan(f) else f for f in factors]
-    heavier = [w * f for w, f in zip(weights, factors, strict=True)]
-    return [w / fsum(heavier) for w in heavier]
+    return factors
 
 
 def _changed(roster: list[str], weights: list[float], prior: list[float], event: ExpertChange) -> Any:

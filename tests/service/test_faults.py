@@ -31,7 +31,7 @@ class Student(od.Experts):
 
     def update(self, state, decision, reward):
         if Student.broken:
-            raise ZeroDivisionError("the student is tired")
+            raise MemoryError("the student is tired")
         return state + reward
 
 def bank(arms):
@@ -135,7 +135,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         student = type(policy.experts.experts)
         learning_breaks(served, student)
         trouble = served.get("/readyz", status=503)["experiments"]["news"]
-        assert trouble.startswith("learning failed: ZeroDivisionError at tired_student.py:")
+        assert trouble.startswith("learning failed: MemoryError at tired_student.py:")
         assert "the student is tired" not in trouble  # what it says may hold the context
         assert served.decide("meanwhile")["seen"] < 8  # where the reward is that cannot be learnt
         monkeypatch.setattr("oddsmith.service.handlers._PATIENCE", 0.01)

@@ -34,7 +34,7 @@ class Counter(od.Experts):
         if reward == 0:
             raise od.ExpertFailed("it learns from success only")
         if state[0] >= Counter.broken_at:
-            raise ZeroDivisionError("it cannot count any further")
+            raise MemoryError("it cannot count any further")
         state += 1
         assert Counter.go.wait(30)
         return state

@@ -7,15 +7,15 @@ import pytest
 
 import oddsmith as od
 from oddsmith.storage import PostgresStore, SQLiteStore
-from oddsmith.storage.base import Rule
+from oddsmith.storage.base import Late, Rule
 from storage.server import Server
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Callable[[od.Policy, Rule], SQLiteStore]:
-    return lambda judge, rule: SQLiteStore(tmp_path / "events.sqlite", judge, rule=rule)
+def sqlite(tmp_path: Path) -> Callable[[od.Policy, Rule, Late], SQLiteStore]:
+    return lambda judge, rule, late: SQLiteStore(tmp_path / "events.sqlite", judge, rule=rule, late=late)
 
 
 @pytest.fixture
-def postgres(server: Server, experiment: str) -> Callable[[od.Policy, Rule], PostgresStore]:
-    return lambda judge, rule: PostgresStore(server.url(), judge, experiment=experiment, rule=rule)
+def postgres(server: Server, experiment: str) -> Callable[[od.Policy, Rule, Late], PostgresStore]:
+    return lambda judge, rule, late: PostgresStore(server.url(), judge, experiment=experiment, rule=rule, late=late)

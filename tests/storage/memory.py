@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.storage import DecisionMade, Event, ExpertChange, Line, Snapshot
-from oddsmith.storage.base import Erased, Rule, line_of
+from oddsmith.storage.base import Erased, Late, Rule, line_of
 
 __all__ = ["Memory"]
 
@@ -13,8 +13,8 @@ __all__ = ["Memory"]
 class Memory:
     """What a fold reads; positions are 10, 20, 30, or 1, 2, 3: above 0 and growing. Every event is taken as it is."""
 
-    def __init__(self, rule: Rule = "first", step: int = 10) -> None:
-        self.rule, self.step = rule, step
+    def __init__(self, rule: Rule = "first", step: int = 10, late: Late = "arrives") -> None:
+        self.rule, self.late, self.step = rule, late, step
         self.events: list[tuple[int, Event]] = []
         self.kept: dict[int, tuple[Snapshot, bytes]] = {}
         self.asked: list[int] = []

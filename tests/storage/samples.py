@@ -69,38 +69,51 @@ def stored(store: Store) -> list[tuple[int, Event]]:
     return events
 
 
-def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str = "first") -> Any:
+def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str = "first", late: str = "arrives") -> Any:
     """The state after these events, by the definition: when does each decision count, and with what?"""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in events:
         about.setdefault(getattr(event, "id", ""), []).append((position, event))
-    counted: list[tuple[int, DecisionMade, float]] = []
+    counted: list[tuple[int, DecisionMade, float, float | None]] = []
     for mine in about.values():
         for place, decision in mine:
-            counts = counts_of(place, decision, mine, rule) if isinstance(decision, DecisionMade) else None
-            if counts is not None and isinstance(decision, DecisionMade):
-                counted.append((counts[0], decision, counts[1]))
+            if isinstance(decision, DecisionMade):
+                counts = counts_of(place, decision, mine, rule, late)
+                counted += [(position, decision, value, before) for position, value, before in counts]
     state = judge.init()
-    for _, decision, value in sorted(counted, key=lambda row: row[0]):
-        state = judge.update(state, decision.decision.numbered(), value)
+    for _, decision, value, before in sorted(counted, key=lambda row: row[0]):
+        drawn = decision.decision.numbered()
+        state = judge.update(state, drawn, value) if before is None else judge.revise(state, drawn, before, value)
     return state
 
 
 def counts_of(
-    place: int, decision: DecisionMade, mine: Sequence[tuple[int, Event]], rule: str
-) -> tuple[int, float] | None:
-    """Where a decision counts and with which value, or None."""
+    place: int, decision: DecisionMade, mine: Sequence[tuple[int, Event]], rule: str, late: str = "arrives"
+) -> list[tuple[int, float, float | None]]:
+    """Where a decision counts, with which value, and which value it had before."""
     rewards = [(p, e.value) for p, e in mine if isinstance(e, Reward)]
     defaults = [(p, e.value) for p, e in mine if isinstance(e, DefaultReward)]
     corrections = [e.value for _, e in mine if isinstance(e, Correction)]
     shown = [p for p, e in mine if isinstance(e, Activation)] if decision.deferred else [place]
     heard = [p for p, _ in (defaults if rule == "sum" else rewards + defaults)]
     if not shown or not heard:
-        return None
-    values = [value for _, value in rewards]
-    total = min(1.0, fsum(values)) if rule == "sum" else (values or [np.nan])[0]
-    value = corrections[-1] if corrections else total if values else defaults[0][1]
-    return max(place, shown[0], min(heard)), value
+        return []
+
+    def value_at(position: float) -> float:
+        values = [value for p, value in rewards if p <= position]
+        total = min(1.0, fsum(values)) if rule == "sum" else (values or [np.nan])[0]
+        return total if values else defaults[0][1]
+
+    settled = max(place, shown[0], min(heard))
+    if corrections:
+        return [(settled, corrections[-1], None)]
+    if late == "rewrites":
+        return [(settled, value_at(np.inf), None)]
+    counts: list[tuple[int, float, float | None]] = [(settled, value_at(settled), None)]
+    for position in [p for p, _ in rewards if p > settled]:
+        before = counts[-1][1]
+        counts += [] if value_at(position) == before else [(position, value_at(position), before)]
+    return counts
 
 
 def bits(state: Any) -> list[bytes]:

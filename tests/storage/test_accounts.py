@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from oddsmith.storage import Activation, Correction, DefaultReward, Event, Line, Reward
-from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Rule, line_of
+from oddsmith.storage.accounts import Account, Count
+from oddsmith.storage.base import Late, Rule, line_of
 from storage.samples import counts_of, made
 
+RULES, LATE = ("first", "sum"), ("arrives", "rewrites")
 AFTERMATH: tuple[Event, ...] = (
     Reward("a", 0.75, 0.0, "x"),
     Reward("a", 0.5, 0.0, "y"),
@@ -24,34 +25,50 @@ def logs(deferred: bool) -> list[tuple[Event, ...]]:
     return [log for n in range(4) for log in permutations((made("a", deferred=deferred), *AFTERMATH), n + 1)]
 
 
-@pytest.mark.parametrize(("rule", "deferred"), [*product(["first", "sum"], [False, True])])
-def test_an_account_is_the_definition(rule: Rule, deferred: bool) -> None:
+@pytest.mark.parametrize(("rule", "late", "deferred"), [*product(RULES, LATE, [False, True])])
+def test_an_account_is_the_definition(rule: Rule, late: Late, deferred: bool) -> None:
     for log in logs(deferred):
         told = list(enumerate(log, 1))
-        account, settling = Account(rule), []
+        account = Account(rule, late)
         for position, event in told:
-            if account.take(line_of(event, position)):
-                settling.append(position)
-            assert account.settled == (settling[0] if settling else 0)
+            account.take(line_of(event, position))
         known: Any = [(place, event) for place, event in told if hasattr(event, "decision")]
-        counts = counts_of(known[0][0], known[0][1], told, rule) if known else None
-        assert settling == ([] if counts is None else [counts[0]])
-        if counts is not None:
-            assert account.value == counts[1]
-        assert account.made == (known[0][0] if known else 0)
+        counts = counts_of(known[0][0], known[0][1], told, rule, late) if known else []
+        place = known[0][0] if known else 0
+        assert account.counts == tuple(Count(position, place, value, before) for position, value, before in counts)
+        assert account.settled == (counts[0][0] if counts else 0)
+        if counts:
+            assert account.value == counts[-1][1]
+        assert account.made == place
+
+
+@pytest.mark.parametrize(("rule", "late"), [*product(RULES, LATE)])
+def test_what_was_learnt_is_rewritten_by_corrections_and_by_late_rewards_only_where_they_do(
+    rule: Rule, late: Late
+) -> None:
+    """The counts up to any line are the first ones of those after the next line, unless that rewrites."""
+    kinds = set()
+    for log in logs(False):
+        account = Account(rule, late)
+        for position, event in enumerate(log, 1):
+            before = account.counts
+            account.take(line_of(event, position))
+            if account.counts[: len(before)] != before:
+                kinds.add(type(event))
+    assert kinds == ({Correction} if late == "arrives" else {Correction, Reward})
 
 
 def test_a_new_account_has_no_value_and_no_place() -> None:
-    account = Account("first")
+    account = Account("first", "arrives")
     assert account.value != account.value
     assert (account.made, account.settled, account.deferred, account.shown) == (0, 0, False, False)
-    assert (account.parts, account.default, account.correction) == ((), None, None)
+    assert (account.parts, account.default, account.correction, account.counts) == ((), None, None, ())
 
 
 @pytest.mark.parametrize(("rule", "value"), [("first", 0.75), ("sum", 1.0)])
 def test_the_value_before_it_is_settled(rule: Rule, value: float) -> None:
     """Parts of a sum count at most 1; a default gives way to a reward, both to the last correction."""
-    account = Account(rule)
+    account = Account(rule, "arrives")
     for line, now in (
         (Line(1, "default", "a", "", 0.25, 0.0, False, None), 0.25),
         (Line(2, "reward", "a", "x", 0.75, 0.0, False, None), 0.75),
@@ -59,5 +76,5 @@ def test_the_value_before_it_is_settled(rule: Rule, value: float) -> None:
         (Line(4, "correction", "a", "k", 0.5, 0.0, False, None), 0.5),
         (Line(5, "correction", "a", "l", 0.0, 0.0, False, None), 0.0),
     ):
-        assert not account.take(line)
-        assert account.value == now
+        account.take(line)
+        assert (account.value, account.counts) == (now, ())

@@ -24,7 +24,7 @@ from oddsmith.storage import (
     restore,
     save_snapshot,
 )
-from oddsmith.storage.base import Rule
+from oddsmith.storage.base import Late, Rule
 from storage.samples import bits, made, policy, reference
 from storage.server import Server
 
@@ -41,14 +41,16 @@ class Machine(RuleBasedStateMachine):
         self.judge = policy()
         self.accepted: list[tuple[int, Event]] = []
 
-    @initialize(kind=st.sampled_from(["first", "sum"]))
-    def begin(self, kind: Rule) -> None:
+    @initialize(kind=st.sampled_from(["first", "sum"]), late=st.sampled_from(["arrives", "rewrites"]))
+    def begin(self, kind: Rule, late: Late) -> None:
         self.kind: Rule = kind
+        self.late: Late = late
         self.open()
         self.live = self.replica = restore(self.store, self.judge)
 
     def open(self) -> None:
-        self.store: Store = SQLiteStore(Path(self.folder.name) / "events.sqlite", self.judge, rule=self.kind)
+        path = Path(self.folder.name) / "events.sqlite"
+        self.store: Store = SQLiteStore(path, self.judge, rule=self.kind, late=self.late)
 
     def append(self, event: Event) -> None:
         receipt = self.store.append([event]).result()[0]
@@ -107,14 +109,14 @@ class Machine(RuleBasedStateMachine):
         until = max(self.replica.position, self.accepted[-1 - back][0])
         self.replica = advance(self.store, self.judge, self.replica, until=until)
         known = [row for row in self.accepted if row[0] <= until]
-        assert bits(self.replica.state) == bits(reference(self.judge, known, self.kind))
+        assert bits(self.replica.state) == bits(reference(self.judge, known, self.kind, self.late))
 
     @invariant()
     def the_live_state_is_the_clean_fold(self) -> None:
         if hasattr(self, "live"):
             self.live = advance(self.store, self.judge, self.live)
             assert self.live.position == max((position for position, _ in self.accepted), default=0)
-            assert bits(self.live.state) == bits(reference(self.judge, self.accepted, self.kind))
+            assert bits(self.live.state) == bits(reference(self.judge, self.accepted, self.kind, self.late))
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -135,7 +137,7 @@ class PostgresMachine(Machine):
 
     def open(self) -> None:
         url = self.server.url()
-        self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind)
+        self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind, late=self.late)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from oddsmith.storage import (
     restore,
     save_snapshot,
 )
-from oddsmith.storage.base import ContextErased, Rule
+from oddsmith.storage.base import ContextErased, Late, Rule
 from storage.samples import append, bits, made, policy, reference, stored
 
 Open = Callable[..., Store]
@@ -39,10 +39,10 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
     current: list[Store] = []
     make = request.getfixturevalue(request.param)
 
-    def again(judge: od.Policy | None = None, rule: Rule = "first") -> Store:
+    def again(judge: od.Policy | None = None, rule: Rule = "first", late: Late = "arrives") -> Store:
         while current:
             current.pop().close()
-        current.append(make(judge or policy(), rule))
+        current.append(make(judge or policy(), rule, late))
         return current[-1]
 
     yield again
@@ -112,22 +112,23 @@ def test_corrections_need_a_reward_and_know_their_key(opened: Open) -> None:
     assert isinstance(other.refused, od.Conflict)
 
 
+@pytest.mark.parametrize("late", ["arrives", "rewrites"])
 @pytest.mark.parametrize("rule", ["first", "sum"])
-def test_the_fold_is_the_definition(opened: Open, rule: Rule) -> None:
+def test_the_fold_is_the_definition(opened: Open, rule: Rule, late: Late) -> None:
     """Early, late, repeated, deferred, defaulted, superseded and corrected rewards, in one log."""
     judge = policy()
-    store = opened(judge, rule)
+    store = opened(judge, rule, late)
     append(store, Reward("early", 1.0, 0.0), *(made(id) for id in ("a", "b", "early", "c", "never")))
     append(store, made("hidden", deferred=True), Reward("hidden", 1.0, 1.0), Reward("b", 0.3, 1.0))
     live = restore(store, judge)
     append(store, DefaultReward("a", 0.0, 2.0), DefaultReward("c", 0.0, 2.0), Activation("hidden", 2.0))
     append(store, DefaultReward("b", 0.0, 2.0), DefaultReward("early", 0.0, 2.0), DefaultReward("hidden", 0.0, 3.0))
     live = advance(store, judge, live)
-    assert bits(live.state) == bits(reference(judge, stored(store), rule))
+    assert bits(live.state) == bits(reference(judge, stored(store), rule, late))
     before = live
     append(store, Reward("a", 1.0, 3.0), Correction("b", 0.8, 3.0, "one"), Correction("b", 0.7, 3.0, "two"))
     live = advance(store, judge, live)
-    assert bits(live.state) == bits(reference(judge, stored(store), rule)) != bits(before.state)
+    assert bits(live.state) == bits(reference(judge, stored(store), rule, late)) != bits(before.state)
     assert live.state.learnt == 5  # "never" has no reward
     assert bits(restore(store, judge).state) == bits(live.state)
     assert bits(restore(store, judge, until=before.position).state) == bits(before.state)
@@ -142,9 +143,19 @@ def test_parts_of_a_sum_count_when_the_window_closes(opened: Open) -> None:
     expected = judge.update(judge.init(), made("a").decision, 0.7)
     assert bits(restore(store, judge).state) == bits(expected)
     append(store, Reward("a", 0.9, 0.0, "z"))
-    assert bits(restore(store, judge).state) == bits(judge.update(judge.init(), made("a").decision, 1.0))
+    assert bits(restore(store, judge).state) == bits(judge.revise(expected, made("a").decision, 0.7, 1.0))
     with pytest.raises(od.BadFile, match="reward rule 'sum'; got 'first'"):
         opened(judge, "first")
+
+
+def test_where_late_rewards_count_is_chosen_when_a_store_is_made(opened: Open) -> None:
+    judge = policy()
+    store = opened(judge, "first", "rewrites")
+    append(store, made("a"), DefaultReward("a", 0.0, 1.0), Reward("a", 1.0, 2.0))
+    assert bits(restore(store, judge).state) == bits(judge.update(judge.init(), made("a").decision, 1.0))
+    with pytest.raises(od.BadFile, match=r"was made with late_reward = 'rewrites', .*; got late_reward = 'arrives'"):
+        opened(judge, "first", "arrives")
+    assert opened(judge, "first", "rewrites").late == "rewrites"
 
 
 def test_parts_need_the_rule_sum(opened: Open) -> None:

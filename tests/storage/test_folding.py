@@ -23,8 +23,9 @@ from oddsmith.storage import (
     roster_change,
     save_snapshot,
 )
-from oddsmith.storage.base import ContextErased, Rule
-from oddsmith.storage.folding import due_after
+from oddsmith.storage.accounts import Count
+from oddsmith.storage.base import ContextErased, Late, Rule
+from oddsmith.storage.due import Due, due_after
 from storage.memory import Memory
 from storage.samples import bits, made, policy, reference
 
@@ -51,14 +52,15 @@ def random_log(seed: int, n: int = 14) -> list[Event]:
     return log[:n]
 
 
+@pytest.mark.parametrize("late", ["arrives", "rewrites"])
 @pytest.mark.parametrize(("rule", "step"), [("first", 10), ("sum", 10), ("first", 1)])
 @pytest.mark.parametrize("seed", range(8))
-def test_from_anywhere_to_anywhere(seed: int, rule: Rule, step: int) -> None:
-    store: Any = Memory(rule, step)
+def test_from_anywhere_to_anywhere(seed: int, rule: Rule, step: int, late: Late) -> None:
+    store: Any = Memory(rule, step, late)
     store.append(*random_log(seed))
     known = {until: restore(store, JUDGE, until=until) for until in range(0, store.head() + 1, step)}
     for until, folded in known.items():
-        wanted = reference(JUDGE, [row for row in store.events if row[0] <= until], rule)
+        wanted = reference(JUDGE, [row for row in store.events if row[0] <= until], rule, late)
         assert bits(folded.state) == bits(wanted)
         assert (folded.position, folded.policy, folded.refused) == (until, JUDGE, ())
     for start, folded in known.items():
@@ -80,17 +82,15 @@ def test_what_is_due_after_a_position() -> None:
     store.append(made("a"), Reward("a", 1.0, 0.0), made("b"), Reward("b", 0.5, 0.0), made("c"))  # settled at 20 and 40
     store.append(Correction("b", 0.25, 0.0, "k"), DefaultReward("c", 0.0, 0.0), Correction("a", 1.0, 0.0, "k"))
     due = due_after(store, 0, 80)
-    assert [(item.made, item.settled, item.value) for item in due.items if not isinstance(item, tuple)] == [
-        (10, 20, 1.0),
-        (30, 40, 0.25),
-        (50, 70, 0.0),
-    ]
+    assert due.items == [Count(20, 10, 1.0), Count(40, 30, 0.25), Count(70, 50, 0.0)]
     assert due.rewritten == 0
     later = due_after(store, 50, 80)
-    assert [item.settled for item in later.items if not isinstance(item, tuple)] == [70]
+    assert later.items == [Count(70, 50, 0.0)]
+    assert later.since is not None
+    assert (later.since.position, later.waiting, later.oldest) == (60, 3, 0.0)
     assert later.rewritten == 40  # a's correction to what it was changes nothing
     assert due_after(store, 60, 80).rewritten == 0
-    assert due_after(store, 50, 50) == ([], 0)
+    assert due_after(store, 50, 50) == Due([], 0)
     store.append(Correction("a", 0.0, 0.0, "l"))
     assert due_after(store, 50, 90).rewritten == 20
 

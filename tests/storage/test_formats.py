@@ -53,7 +53,7 @@ def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
         assert [decision.to_json() for decision in reader.decisions(positions[1:])] == wanted["decisions"]
         assert isinstance(reader.decisions(positions[:1])[0].context, Erased)
         assert [plain(one) for one in reader.evidence(positions)] == wanted["evidence"]
-    with SQLiteStore(tmp_path / "old.sqlite", alone) as store:
+    with SQLiteStore(tmp_path / "old.sqlite", alone, late="rewrites") as store:
         assert [snapshot.position for snapshot in store.snapshots()] == wanted["snapshots"]
         folded = restore(store, alone, change=roster_change())
         np.testing.assert_allclose(folded.state.log_weights, wanted["log_weights"], atol=1e-12, rtol=0)

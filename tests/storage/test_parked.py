@@ -10,7 +10,7 @@ from storage.samples import append, made, policy
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    made_here = request.getfixturevalue(request.param)(policy(), "first")
+    made_here = request.getfixturevalue(request.param)(policy(), "first", "arrives")
     yield made_here
     made_here.close()
 

@@ -16,8 +16,9 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import gts_inside
 from oddsmith.progress import progress
 from oddsmith.saving import unpack_part
-from oddsmith.storage.accounts import Account
+from oddsmith.storage.accounts import Account, Count
 from oddsmith.storage.base import Line, Reading, Snapshot
+from oddsmith.storage.due import in_order
 from oddsmith.storage.folding import Folded, roster_change, settle, with_decisions
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
@@ -105,26 +106,26 @@ def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool
     return True
 
 
-def _read_lines(chart: Chart) -> tuple[list[Account | Line], list[int]]:
+def _read_lines(chart: Chart) -> tuple[list[Count | Line], list[int]]:
     """What is to be folded, and the positions of the last decisions."""
     accounts: dict[str, Account] = {}
-    items: list[Account | Line] = []
+    changes: list[Line] = []
     made = array("q")
     for line in progress(chart.reading.lines(0, chart.head), chart.head, "reading"):
         chart.kinds[line.kind] += 1
         _look_at_clock(chart, line)
         if not line.of_decision:
-            items += [line] if line.of_roster else []
+            changes += [line] if line.of_roster else []
             continue
         if line.kind == "decision":
             made.append(line.position)
         elif line.kind == "reward" and line.value is not None:
             chart.rewards.append(line.value)
-        account = accounts.setdefault(line.id, Account(chart.reading.rule))
-        if account.take(line):
-            items.append(account)
-            chart.settled = line.position
+        account = accounts.setdefault(line.id, Account(chart.reading.rule, chart.reading.late))
+        account.take(line)
     chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
+    items = in_order((account.counts for account in accounts.values()), changes)
+    chart.settled = max((item.position for item in items if isinstance(item, Count)), default=0)
     return items, made[-RECENT:].tolist()
 
 

@@ -9,7 +9,7 @@ from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import encode
 from oddsmith.rewards import RewardScale
-from oddsmith.storage.accounts import Account
+from oddsmith.storage.accounts import Account, Count
 from oddsmith.storage.base import Erased, Line, Reading
 
 __all__ = ["Happening", "Story", "story_of"]
@@ -90,7 +90,7 @@ def story_of(reading: Reading, id: str) -> Story:
     if not lines:
         raise InvalidInput(f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, which is of none")
     scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
-    account, happenings = Account(reading.rule), []
+    account, happenings = Account(reading.rule, reading.late), []
     for line in lines:
         happenings.append(_happening(account, line, scale))
     made = next((line for line in lines if line.kind == "decision"), None)
@@ -124,8 +124,9 @@ def _odds(decision: Decision, arms: Any) -> dict[str, float]:
 
 def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
     """What a line did; the account takes it."""
-    before, late = account.value if account.settled else None, account.default is not None
-    settles = account.take(line)
+    before, late = account.counts, account.default is not None
+    account.take(line)
+    settles = account.settled == line.position
     value = None if line.value is None else scale.value(line.value)
     words = {"decision": "decided", "activation": "shown", "default": "default", "correction": "corrected"}
     what = words.get(line.kind, "rewarded late" if late else "rewarded")
@@ -145,14 +146,14 @@ def _moment(time: float) -> str:
         return f"second {time:g}"
 
 
-def _effect(account: Account, line: Line, settles: bool, before: float | None, scale: RewardScale) -> str:
+def _effect(account: Account, line: Line, settles: bool, before: tuple[Count, ...], scale: RewardScale) -> str:
     if settles:
         return f"counts with {scale.value(account.value):.12g} from here on"
-    if before is not None:
-        if account.value == before:
+    if before:
+        if account.counts == before:
             return "changes nothing"
-        now, was = scale.value(account.value), scale.value(before)
-        return f"counts with {now:.12g} in place of {was:.12g}, from position {account.settled:,} on"
+        now, was = scale.value(account.value), scale.value(before[-1].value)
+        return f"counts with {now:.12g} in place of {was:.12g}, from position {account.counts[-1].position:,} on"
     if not account.made:
         return "waits for its decision"
     if account.deferred and not account.shown:

@@ -7,7 +7,6 @@ that was kept on the way. Snapshots of the store are not believed, but for the o
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import deepcopy
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
 from oddsmith.storage.base import ContextErased, Evidence, Line, Reading, thinned
-from oddsmith.storage.folding import Change, Folded, refold
+from oddsmith.storage.folding import Change, Folded, copied, refold
 
 __all__ = ["Ahead", "StateCursor", "Stops", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
 
@@ -107,12 +106,14 @@ class StateCursor:
     def __init__(self, reading: "Ahead", start: Folded, change: Change | None) -> None:
         self._reading, self._change = reading, change
         self._now = start
-        self._kept = [_copied(start)]
+        self._kept = [copied(start)]
         self._broken, self._erased = "", False
+        self._written = False  # whether the state may be written into, by the fold that is under way
 
     def at(self, position: int) -> tuple[Folded | None, str, bool]:
         """The fold of all events up to a position; None, why, and whether contexts were erased, where it stopped."""
         if not self._broken and position > self._now.position:
+            self._written = False
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
             except Exception as error:  # a damaged record, an erased context, or whatever learners raise
@@ -123,14 +124,15 @@ class StateCursor:
         return (None, self._broken, self._erased) if self._broken else (self._now, "", False)
 
     def _before(self, latest: int) -> Folded:
-        if self._now.position <= latest:
+        if self._now.position <= latest and not self._written:
+            self._written = self._now.policy.in_place
             return self._now
-        return _copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
+        return copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
 
     def _keep(self) -> None:
         apart = _APART * (_DENSE if self._now.policy.in_place else 1)
         if self._now.position - self._kept[-1].position >= apart:
-            self._kept.append(_copied(self._now))
+            self._kept.append(copied(self._now))
             positions = [kept.position for kept in self._kept]
             stay = thinned(positions) | set([] if self._now.policy.in_place else positions[-_DENSE:])
             self._kept = [kept for kept in self._kept if kept.position in stay]
@@ -140,7 +142,8 @@ class Ahead:
     """What a fold reads, some thousand positions ahead and behind: the fold then asks for a few of them at a time."""
 
     def __init__(self, reading: Reading, head: int) -> None:
-        self._reading, self._head, self.rule = reading, head, reading.rule
+        self._reading, self._head = reading, head
+        self.rule, self.late = reading.rule, reading.late
         self._first = self._last = 0
         self._lines: list[Line] = []
         self._about: dict[str, list[Line]] = {}
@@ -212,8 +215,3 @@ def _ordered(reading: Reading, until: int) -> Ints:
 
 def _chunks(positions: Ints) -> Iterator[list[int]]:
     yield from (positions[first : first + _CHUNK].tolist() for first in range(0, len(positions), _CHUNK))
-
-
-def _copied(folded: Folded) -> Folded:
-    """A fold whose state is never written into."""
-    return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded

@@ -119,6 +119,10 @@ class Experts:
         """The state after one reward; whatever can raise must come before the first write."""
         return state
 
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        """The state after a reward that it has learnt turned from `before` into `reward`: here it learns once more."""
+        return self.update(state, decision, reward)
+
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
         """This bank and its state with further arms behind the old ones, of which nothing is known."""
         raise InvalidInput(f"experts must be able to gain arms; {type(self).__name__} are made for the arms they have")
@@ -157,6 +161,9 @@ class Wrapper(Experts):
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.experts.update(state, decision, reward)
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        return self.experts.revise(state, decision, before, reward)
 
     def split(self) -> tuple[Experts, ...]:
         """This wrapper around each part of a fixed bank inside, so that a guard can tell them apart."""

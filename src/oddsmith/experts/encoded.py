@@ -54,9 +54,15 @@ class Encoded(Wrapper):
         return self.experts.fused(state, self._encoded(context), log_weights, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.experts.update(state, self._read(decision), reward)
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        return self.experts.revise(state, self._read(decision), before, reward)
+
+    def _read(self, decision: Decision) -> Decision:
         encoded = self._encoded(decision.question)
         own = {"context": None, "features": encoded.features} if isinstance(encoded, Offer) else {"context": encoded}
-        return self.experts.update(state, decision._replace(**own), reward)
+        return decision._replace(**own)
 
     def _encoded(self, context: Context) -> Context:
         if isinstance(context, AnyOffer):

@@ -1,6 +1,6 @@
 """stack: several banks side by side as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -69,6 +69,13 @@ class Stacked(Experts):
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """Each bank learns from its own part of the advice; if one raises, none has learnt."""
+        return self._each(state, decision, lambda bank, own, part: bank.update(own, part, reward))
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        """Each bank changes what it has learnt; if one raises, none has."""
+        return self._each(state, decision, lambda bank, own, part: bank.revise(own, part, before, reward))
+
+    def _each(self, state: State, decision: Decision, learnt: Callable[[Experts, State, Decision], State]) -> State:
         ends = np.cumsum([len(bank.names) for bank in self.banks])[:-1]
         parts = [decision] * len(self.banks)
         if decision.advice is not None:
@@ -78,7 +85,7 @@ class Stacked(Experts):
         for i, (bank, own, part) in enumerate(zip(self.banks, state, parts, strict=True)):
             # a later bank may still raise: work on a copy where this one would write in place
             safe = deepcopy(own) if bank.learns and any(learning[i + 1 :]) else own
-            updated.append(bank.update(safe, part, reward))
+            updated.append(learnt(bank, safe, part))
         return tuple(updated)
 
 

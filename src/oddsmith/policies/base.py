@@ -106,6 +106,13 @@ class Policy:
         """The state after one reward (per batch row)."""
         self._lacks("update", _WRITE)
 
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        """The state after the reward of a decision that it has learnt turned from `before` into `reward`.
+
+        Here the decision is learnt once more. Where the arithmetic allows it, a policy adds the difference alone.
+        """
+        return self.update(state, decision, reward)
+
     def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
         """The state after rewards along a leading axis: one `update` after the other, unless there is a faster way."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
@@ -196,6 +203,10 @@ class PolicyWrapper(Policy):
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision, reward)
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        revise = self.policy.revise if self._learns_as_inside else super().revise
+        return revise(state, decision, before, reward)
 
     def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
         fold = self.policy.fold if self._learns_as_inside else super().fold

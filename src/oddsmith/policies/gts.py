@@ -126,6 +126,15 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         log_weights = self._reweighed(state.log_weights, decision, reward)
         return ExpertState(log_weights, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
 
+    def revise(self, state: ExpertState, decision: Decision, before: float, reward: float) -> ExpertState:
+        """The weights as if the new reward had been the first, to rounding; an expert that was refuted stays so."""
+        was = self.factors(decision, before)
+        change = np.where(np.isneginf(was), 0.0, self.factors(decision, reward) - np.where(np.isneginf(was), 0.0, was))
+        check_advice(change.shape, state.log_weights)
+        log_weights = weights.reweigh(state.log_weights, change)
+        own = self.revised_by_experts(state.experts, decision, before, reward)
+        return ExpertState(log_weights, state.learnt, own)
+
     def fold(self, state: ExpertState, decisions: Decision, rewards: Array) -> ExpertState:
         """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
         if not self.orderless:

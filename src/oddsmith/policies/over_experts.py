@@ -114,10 +114,13 @@ class OverExperts(Policy):
         """The experts' own state after one reward; fixed experts keep theirs."""
         if not self.experts.learns:
             return state
-        changed = self.experts.update(state, decision, reward)
-        if changed is None:
-            raise InvalidInput("update of experts must return their state, even if changed in place; got None")
-        return changed
+        return _returned(self.experts.update(state, decision, reward), "update")
+
+    def revised_by_experts(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        """The experts' own state after a reward they have learnt turned into another; fixed experts keep theirs."""
+        if not self.experts.learns:
+            return state
+        return _returned(self.experts.revise(state, decision, before, reward), "revise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +198,12 @@ class OverBallots(MultiplicativeWeights):
         if cast.all():
             return self.complete(Odds(propensities, ballots))
         return self.complete(Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights))
+
+
+def _returned(state: State, verb: str) -> State:
+    if state is None:
+        raise InvalidInput(f"{verb} of experts must return their state, even if changed in place; got None")
+    return state
 
 
 def drawn_advice(decision: Decision, n_experts: int) -> Array:

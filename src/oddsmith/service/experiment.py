@@ -109,7 +109,7 @@ class Experiment:
         return None if made is None else (made, self.store.decisions([made.position])[0])
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
-        accounts = {id: Account(self.store.rule) for id in ids}
+        accounts = {id: Account(self.store.rule, self.store.late) for id in ids}
         for line in self.store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
         open_accounts = {id: account.made for id, account in accounts.items() if account.made and not account.settled}

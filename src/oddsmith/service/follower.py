@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple
 
 from oddsmith.decision import Odds, State
@@ -15,14 +17,28 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.judge import gts_inside
 from oddsmith.service.opening import Opened
-from oddsmith.storage.accounts import Account
+from oddsmith.storage.accounts import Count
 from oddsmith.storage.base import Line
-from oddsmith.storage.folding import Folded, Item, due_after, restore, settle, snapshot_of, with_decisions
+from oddsmith.storage.due import Due, due_after
+from oddsmith.storage.folding import (
+    Folded,
+    HalfLearnt,
+    Item,
+    refold,
+    restore,
+    settle,
+    snapshot_of,
+    start_before,
+    with_decisions,
+)
+from oddsmith.storage.ladder import Ladder
 
 __all__ = ["Follower", "Now"]
 
 _log = logging.getLogger(__name__)
 _SLICE = 200  # steps of a fold between two looks at other work
+_PAUSE = 1.0  # after a refold, as a part of the time it took
+_NOTHING = Due([], 0)
 _BACKOFF = 0.5  # seconds before a store that failed is read again
 
 
@@ -46,8 +62,10 @@ class Now(NamedTuple):
 class Follower:
     """Folds new events into the state, one task for one experiment; decisions read `now`.
 
-    A correction is folded anew, from the last snapshot before what it rewrites, beside the old state, which decisions
-    go on with until the new one is there. An expert is loaded before it joins.
+    A line that rewrites history is folded anew, from the last state before what it rewrites, kept in memory or as a
+    snapshot, beside the old state, which decisions go on with until the new one is there: the fold up to the line
+    before. Such lines are gathered: after a refold the next one waits as long as the last one took, so that refolds
+    take half of the time at most. An expert is loaded before it joins; one that raises while it learns is refused.
     `learning` is held while a state is written in place; `torn` says that one was left half written: it is never kept,
     and restored to what it was.
     """
@@ -58,9 +76,12 @@ class Follower:
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self._since = 0
+        self._ladder, self._oldest = Ladder(), inf
+        self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
         self.arms: dict[int, tuple[int, float]] = {}
-        self.refolds = 0
+        self.refolds, self.refold_s = 0, 0.0
+        self.behind = 0  # events that were seen in the log and are not in the state
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
         self.snapshot: int | None = None
         self.trouble = "its state is being restored"
@@ -71,9 +92,15 @@ class Follower:
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
         self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
+        self._ladder.keep(self._folded, 0)
         kept = await asyncio.to_thread(self._store.snapshots)
         self.snapshot = kept[-1].position if kept else None
         self.trouble = ""
+
+    @property
+    def lag_s(self) -> float:
+        """How long the oldest event has waited that was seen in the log and is not in the state."""
+        return max(0.0, self._clock() - self._oldest)
 
     def wake(self) -> None:
         """There may be something new."""
@@ -90,7 +117,7 @@ class Follower:
                 if self.torn:
                     async with self.learning:
                         await self._mend()
-                await self.catch_up()
+                await self.catch_up(gathers=True)
                 self.trouble = ""
             except Exception as error:  # an expert that learns may raise anything: the log is right, the state is not
                 is_ours = isinstance(error, StoreFailed)
@@ -112,22 +139,45 @@ class Follower:
             self._wake.set()
             await waiting
 
-    async def catch_up(self) -> None:
-        """Fold what is new."""
+    async def catch_up(self, *, gathers: bool = False) -> None:
+        """Fold what is new; with `gathers`, only up to what rewrites history, until a refold may be taken again."""
         before = self._folded
-        head, rewritten, steps = await asyncio.to_thread(self._look, before.position)
+        if gathers and before.position == self._gathered_at and time.monotonic() < self._next_refold:
+            return
+        head, due, steps, left = await asyncio.to_thread(self._look, before.position, gathers)
+        self.behind, self._oldest = due.waiting + left.waiting, min(due.oldest, left.oldest)
+        self._gathered_at = head if left.rewritten else -1
         if head == before.position:
             return
-        if rewritten:
-            self.refolds += 1
+        if due.rewritten:
             self.refused = 0
-            self._become(await asyncio.to_thread(restore, self._store, self._first, until=head, change=self._change))
+            self._ladder.cut(due.rewritten)
+            self._become(await self._refolded(head))
         else:
             self._become(await self._settled(before, steps, head))
+        self.behind, self._oldest = left.waiting, left.oldest
         self._count(steps)
         self._since += len(steps)
-        if self._since >= self._every or rewritten:
+        self._ladder.keep(self._folded, len(steps))
+        if self._since >= self._every or due.rewritten:
             await self.save()
+
+    async def _refolded(self, head: int) -> Folded:
+        """The state at `head`, folded anew beside the one that is."""
+        begun = time.monotonic()
+        folded = await asyncio.to_thread(refold, self._store, head, self._start_at, self._change)
+        ended = time.monotonic()
+        self.refolds += 1
+        self.refold_s += ended - begun
+        self._next_refold = ended + _PAUSE * (ended - begun)
+        return folded
+
+    def _start_at(self, latest: int) -> Folded:
+        """The newest state at or before a position, from memory or from the store."""
+        kept = self._ladder.before(latest)
+        if kept is not None and not any(kept.position < one.position <= latest for one in self._store.snapshots()):
+            return kept
+        return start_before(self._store, self._first, latest, self._change)
 
     async def save(self) -> None:
         """Keep a snapshot of the state as it is."""
@@ -139,13 +189,18 @@ class Follower:
         await asyncio.to_thread(self._store.keep, snapshot, content)
         self.snapshot, self._since = folded.position, 0
 
-    def _look(self, after: int) -> tuple[int, int, list[Item]]:
-        head = self._store.head()
+    def _look(self, after: int, gathers: bool) -> tuple[int, Due, list[Item], Due]:
+        """The position to go on to, what is due up to there, with decisions, and what is left for later."""
+        head, left = self._store.head(), _NOTHING
         due = due_after(self._store, after, head)
+        if due.since is not None and gathers and time.monotonic() < self._next_refold:
+            whole, head = due, due.since.position - 1
+            due = due_after(self._store, after, head)
+            left = whole._replace(waiting=whole.waiting - due.waiting, oldest=whole.since.time if whole.since else inf)
         for item in due.items:
             if isinstance(item, Line) and item.kind == "expert added":
                 self._load_expert(item.id)
-        return head, due.rewritten, list(with_decisions(self._store, due.items))
+        return head, due, list(with_decisions(self._store, due.items)), left
 
     async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
         """The state at `head`. States in between are not published: a value may come from a later correction."""
@@ -157,6 +212,10 @@ class Follower:
                         settled = settle(folded, steps, head, self._change)
                     else:
                         settled = await asyncio.to_thread(settle, folded, steps, head, self._change)
+                except HalfLearnt:
+                    settled = await self._refolded(head)  # from a copy, which decisions wait for
+                    counted = (position for position in settled.refused if position > folded.position)
+                    settled = settled._replace(refused=tuple(counted))
                 except Exception:
                     with suppress(Exception):  # decisions wait for it, and go on with what there is if it fails, too
                         await self._mend()
@@ -171,7 +230,7 @@ class Follower:
     async def _mend(self) -> None:
         """The state as it was before it was left half way; the caller holds `learning`."""
         until = self._folded.position
-        whole = await asyncio.to_thread(restore, self._store, self._first, until=until, change=self._change)
+        whole = await asyncio.to_thread(refold, self._store, until, self._start_at, self._change)
         self.torn = False
         self._become(whole._replace(refused=()))  # which were counted
 
@@ -200,6 +259,7 @@ class Follower:
     def _count(self, steps: list[Item]) -> None:
         """Rewards by arm, as far as they were learnt since the start."""
         for item, decision in steps:
-            if isinstance(item, Account) and decision is not None:
+            if isinstance(item, Count) and decision is not None:
                 rewards, total = self.arms.get(decision.number, (0, 0.0))
-                self.arms[decision.number] = rewards + 1, total + item.value
+                is_new, before = item.before is None, item.before or 0.0
+                self.arms[decision.number] = rewards + is_new, total + item.value - before

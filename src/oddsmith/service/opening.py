@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from oddsmith import kernels
 from oddsmith.arms import Arms
@@ -136,11 +137,12 @@ def _check_apart(what: str, given: list[str]) -> None:
 
 
 def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, object]) -> Store:
+    rules: Any = {"rule": settings.rule, "late": settings.late}
     if settings.shared:
         from oddsmith.storage.postgres.store import PostgresStore
 
-        return PostgresStore(settings.store, policy, rule=settings.rule, experiment=name, about=about)
-    return SQLiteStore(settings.store, policy, rule=settings.rule, about=about)
+        return PostgresStore(settings.store, policy, experiment=name, about=about, **rules)
+    return SQLiteStore(settings.store, policy, about=about, **rules)
 
 
 def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> None:

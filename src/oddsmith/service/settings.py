@@ -7,7 +7,7 @@ from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.files import PolicyFile
 from oddsmith.files.keys import Keys
 from oddsmith.storage.address import public_address
-from oddsmith.storage.base import Rule
+from oddsmith.storage.base import Late, Rule
 
 __all__ = ["Settings", "read_settings"]
 
@@ -24,6 +24,7 @@ class Settings:
 
     store: str
     rule: Rule = "first"
+    late: Late = "arrives"
     window: float | None = None
     default: float = 0.0
     sticky: bool = False
@@ -59,6 +60,8 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     if "://" in store and not store.startswith(_POSTGRES):
         raise InvalidInput(f"service.store must be a file, or postgresql://…; got {store.split('://')[0]}://…")
     rule: Rule = "sum" if keys.text("reward_rule", "first", choices=("first", "sum")) == "sum" else "first"
+    late_choices = ("arrives", "rewrites")
+    late: Late = "rewrites" if keys.text("late_reward", "arrives", choices=late_choices) == "rewrites" else "arrives"
     window = _optional(keys, "window_s", 1e-3, 1e10)
     low, high = file.reward_scale.low, file.reward_scale.high
     default = keys.number("default_reward", low, low=low, high=high)
@@ -66,6 +69,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     settings = Settings(
         store if store.startswith(_POSTGRES) else str(folder / store),
         rule,
+        late,
         window,
         file.reward_scale.reward(default),
         keys.flag("sticky"),

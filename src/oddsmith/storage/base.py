@@ -28,6 +28,7 @@ __all__ = [
     "Evidence",
     "Foldable",
     "KINDS",
+    "Late",
     "Line",
 ]
 __all__ += ["Reading", "Receipt", "Rule", "Snapshot", "Store", "Window", "line_of", "thinned"]
@@ -41,6 +42,9 @@ DECISION_KINDS = KINDS[:5]
 
 Rule: TypeAlias = Literal["first", "sum"]
 """How rewards of one decision make one: the first counts at once; or all are added up when the window closes."""
+
+Late: TypeAlias = Literal["arrives", "rewrites"]
+"""Where a reward after its default counts: where it stands, changing what was learnt; or, rewriting history, there."""
 
 _KINDS: dict[type, EventKind] = {
     DecisionMade: "decision",
@@ -136,6 +140,8 @@ class Foldable(Protocol):
 
     rule: Rule
     """How rewards of one decision make one."""
+    late: Late
+    """Where a reward after its default counts."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""
@@ -204,7 +210,7 @@ class Store(Reading, Protocol):
     3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
        appears at or below it. (A sequence number that is handed out before commit does not promise that.)
     4. Lines and decisions never change. Only contexts can go, by `erase`, and what was known of arms with them.
-    5. It belongs to the policy it was made with, and to one reward rule: opening it with another is refused.
+    5. It belongs to the policy it was made with, and to one rule for rewards and late ones: others are refused.
     """
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":

@@ -1,33 +1,36 @@
 """restore and advance: the state as the fold of a store's events, the same bits live, on replicas and after restarts.
 
-Every decision counts at the position where it was settled, with the value its account has at the end of what is read;
-the state is `policy.update` over them in that order, one at a time. Live, a state is advanced by the few new lines; a
-restart advances a snapshot. Where a line rewrites what came before a state, an older snapshot is the start.
+Every decision counts where its account says, with the values that has at the end of what is read; the state is
+`policy.update`, and `policy.revise` where a reward turned into another, over them in that order, one at a time. Live, a
+state is advanced by the few new lines; a restart advances a snapshot. Where a line rewrites what came before a state,
+an older snapshot is the start.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import NamedTuple, TypeAlias
 
 from oddsmith.decision import Decision, State
-from oddsmith.errors import AllExpertsRefuted, BadFile, ExpertFailed, InvalidInput
+from oddsmith.errors import BadFile, InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.judge import added, gts_inside, judge, pad_to_roster, retired
 from oddsmith.progress import progress
 from oddsmith.saving import FORMAT, pack, unpack
-from oddsmith.storage.accounts import Account
+from oddsmith.storage.accounts import Count
 from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
+from oddsmith.storage.due import due_after
 
-__all__ = ["Change", "Due", "Folded", "Item", "advance", "due_after", "refold", "restore", "roster_change"]
-__all__ += ["save_snapshot", "settle", "snapshot_of", "with_decisions"]
+__all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "copied"]
+__all__ += ["refold", "restore", "roster_change", "save_snapshot", "settle", "snapshot_of", "start_before"]
+__all__ += ["with_decisions"]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an added or retired expert makes of policy and state."""
 
 _log = logging.getLogger(__name__)
-_REFUSED = (AllExpertsRefuted, ExpertFailed, InvalidInput)
 _CHUNK = 500  # decisions in memory at a time
 
 
@@ -36,23 +39,22 @@ class Folded(NamedTuple):
 
     `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take;
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
+    `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
     """
 
     state: State
     position: int
     policy: Policy
     refused: tuple[int, ...] = ()
+    careful: bool = False
 
 
-class Due(NamedTuple):
-    """What is to be folded, in order, and the first settled position that later lines rewrote (0: none)."""
-
-    items: "list[Account | Line]"
-    rewritten: int
+class HalfLearnt(OddsmithError):
+    """An expert raised while it learnt in place: the state may be half written, and is folded anew, carefully."""
 
 
-Item: TypeAlias = tuple[Account | Line, Decision | None]
-"""A settled decision, or a change of experts: the step of a fold."""
+Item: TypeAlias = tuple[Count | Line, Decision | None]
+"""A decision that counts, or a change of experts: the step of a fold."""
 
 
 def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
@@ -62,15 +64,23 @@ def restore(store: Reading, policy: Policy, *, until: int | None = None, change:
     is shown on a terminal.
     """
     check_policy(policy)
-    return refold(store, _end(store, until), lambda latest: _start(store, policy, latest, change), change)
+    return refold(store, _end(store, until), lambda latest: start_before(store, policy, latest, change), change)
 
 
 def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
     """The state up to `until`; `start_at` gives a state at or before a position, and 0 is always one it can give.
 
-    It is asked again, for an earlier one, where later lines rewrote what its state has learnt. What was learnt from
-    contexts that were erased since stays as it is; weights need no contexts, and are folded anew all the same.
+    It is asked again, for an earlier one, where later lines rewrote what its state has learnt, and for another where
+    an expert that raised may have left the first half written. What was learnt from contexts that were erased since
+    stays as it is; weights need no contexts, and are folded anew all the same.
     """
+    try:
+        return _refold(store, until, start_at, change)
+    except HalfLearnt:
+        return _refold(store, until, lambda latest: start_at(latest)._replace(careful=True), change)
+
+
+def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
     start = newest = start_at(until)
     due = latest = due_after(store, start.position, until)
     while due.rewritten:
@@ -106,7 +116,10 @@ def advance(
     due = due_after(store, folded.position, end)
     if due.rewritten:
         return restore(store, policy, until=end, change=change)
-    return settle(folded, with_decisions(store, due.items), end, change)
+    try:
+        return settle(folded, with_decisions(store, due.items), end, change)
+    except HalfLearnt:
+        return restore(store, policy, until=end, change=change)
 
 
 def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
@@ -131,7 +144,7 @@ def _end(store: Reading, until: int | None) -> int:
     return until
 
 
-def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -> Folded:
+def start_before(store: Reading, policy: Policy, latest: int, change: Change | None) -> Folded:
     """The newest snapshot at or before `latest`, else the state before any event."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
@@ -140,10 +153,10 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
     try:
         content = store.content(position)
     except InvalidInput:  # another replica has thinned it out
-        return _start(store, policy, position - 1, change)
+        return start_before(store, policy, position - 1, change)
     except DamagedSnapshot as error:
         _log.error("%s; an older one is used, or the whole log", error)
-        return _start(store, policy, position - 1, change)
+        return start_before(store, policy, position - 1, change)
     if change is not None:  # the policy as it was then; its state comes from the snapshot
         for line in store.changes():
             if line.position <= position:
@@ -152,38 +165,12 @@ def _start(store: Reading, policy: Policy, latest: int, change: Change | None) -
     return Folded(state, position, policy)
 
 
-def due_after(store: Foldable, after: int, until: int) -> Due:
-    """What happened in (after, until] that a state at `after` does not know."""
-    accounts: dict[str, Account] = {}
-    known: dict[str, float] = {}  # values that the state has learnt
-    items: list[Account | Line] = []
-    for line in _told(store, after, until):
-        if not line.of_decision:
-            items += [line] if line.of_roster else []
-            continue
-        account = accounts.get(line.id)
-        if account is None:
-            account = accounts[line.id] = Account(store.rule)
-        settles = account.take(line)
-        if line.position > after and settles:
-            items.append(account)
-        elif line.position <= after and account.settled:
-            known[line.id] = account.value
-    changed = [accounts[id].settled for id, value in known.items() if accounts[id].value != value]
-    return Due(items, min(changed, default=0))
-
-
-def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
-    """The lines after `after`, preceded by the whole history of the decisions they are about."""
-    if after == 0:
-        return store.lines(after, until)
-    new = list(store.lines(after, until))
-    touched = dict.fromkeys(line.id for line in new if line.of_decision)
-    return [*store.history(list(touched), after), *new]
-
-
 def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:
-    """The state after these steps, which are all there is up to `until`."""
+    """The state after these steps, which are all there is up to `until`.
+
+    Whatever an update raises is a refusal of that reward: the state stays as it was, but for the weights, which follow
+    from what is recorded. A state that may be half written raises `HalfLearnt`, unless the fold is careful.
+    """
     state, policy, refused = folded.state, folded.policy, list(folded.refused)
     for item, decision in steps:
         if isinstance(item, Line):
@@ -194,32 +181,55 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
             by_number = decision.numbered()
             if gts_inside(policy) is not None:
                 by_number = pad_to_roster(by_number, state.log_weights)
+            whole = deepcopy(state) if folded.careful and policy.in_place else state
             try:
-                state = policy.update(state, by_number, item.value)
-            except _REFUSED:  # raised before anything is written
-                refused.append(item.settled)
-                state = _weighed(policy, state, by_number, item.value) if policy.in_place else state
-    return Folded(state, until, policy, tuple(refused))
+                state = _learnt(policy, state, by_number, item)
+            except MemoryError:
+                raise
+            except Exception as error:
+                is_erased = isinstance(error, ContextErased)
+                if is_erased and item.before is None:
+                    raise
+                weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
+                if weighed is not None and not folded.careful:
+                    raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
+                state = whole if weighed is None else weighed
+                refused += [] if is_erased else [item.position]
+    return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused))
 
 
-def _weighed(policy: Policy, state: State, decision: Decision, reward: float) -> State:
-    """The state with its weights alone changed, as they follow from what is recorded: experts refused the reward."""
+def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> State:
+    if count.before is None:
+        return policy.update(state, decision, count.value)
+    return policy.revise(state, decision, count.before, count.value)
+
+
+def _weighed(policy: Policy, state: State, decision: Decision, count: Count) -> State | None:
+    """The state with its weights alone changed, as they follow from what is recorded: experts refused the reward.
+
+    None where the weights refuse it, too: they come first, so that experts have written nothing.
+    """
     plain = judge(policy)
     if plain is None:
         return state
     try:
-        weighed = plain.update(state._replace(experts=plain.init().experts), decision, reward)
-    except _REFUSED:
-        return state
+        weighed = _learnt(plain, state._replace(experts=plain.init().experts), decision, count)
+    except Exception:
+        return None
     return weighed._replace(experts=state.experts)
 
 
-def with_decisions(store: Foldable, items: list[Account | Line]) -> Iterator[Item]:
+def copied(folded: Folded) -> Folded:
+    """A fold whose state is not written into where the first one's is."""
+    return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded
+
+
+def with_decisions(store: Foldable, items: list[Count | Line]) -> Iterator[Item]:
     """The steps of a fold, with the decisions that were settled."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
-        decisions = iter(store.decisions([item.made for item in chunk if isinstance(item, Account)]))
-        yield from ((item, next(decisions) if isinstance(item, Account) else None) for item in chunk)
+        decisions = iter(store.decisions([item.made for item in chunk if isinstance(item, Count)]))
+        yield from ((item, next(decisions) if isinstance(item, Count) else None) for item in chunk)
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:

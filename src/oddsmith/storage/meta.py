@@ -13,7 +13,7 @@ from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Rule
+from oddsmith.storage.base import Late, Rule
 
 __all__ = [
     "About",
@@ -36,16 +36,18 @@ About: TypeAlias = Mapping[str, object]
 """Facts about an experiment, which JSON can hold."""
 
 
-def check_rule(rule: str) -> None:
+def check_rule(rule: str, late: str) -> None:
     """Refuse what is no reward rule."""
     if rule not in ("first", "sum"):
         raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
+    if late not in ("arrives", "rewrites"):
+        raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
 
 
-def meta_of(policy: Policy, rule: Rule, about: About) -> dict[str, str]:
-    """The table `meta` of a new store of this policy and rule."""
+def meta_of(policy: Policy, rule: Rule, late: Late, about: About) -> dict[str, str]:
+    """The table `meta` of a new store of this policy and these rules."""
     own = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
-    return own | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
+    return own | {"late": late} | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
 
 
 def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
@@ -74,3 +76,7 @@ def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} is the log of another policy: {changed}. {_NEXT}")
     if meta["rule"] != mine["rule"]:
         raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
+    lates = [one.get("late", "rewrites") for one in (meta, mine)]  # before there was a choice
+    if lates[0] != lates[1]:
+        was, got = (f"late_reward = {late!r}" for late in lates)
+        raise BadFile(f"{where} was made with {was}, which says where late rewards count; got {got}. {_NEXT}")

@@ -8,7 +8,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed
-from oddsmith.storage.base import KINDS, DamagedSnapshot, EventKind, Evidence, Line, Reading, Rule, Snapshot, Window
+from oddsmith.storage.base import (
+    KINDS,
+    DamagedSnapshot,
+    EventKind,
+    Evidence,
+    Late,
+    Line,
+    Reading,
+    Rule,
+    Snapshot,
+    Window,
+)
 from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
 
 __all__ = ["Queries", "StoreReader", "snapshot_digest"]
@@ -58,6 +69,7 @@ class StoreReader(Reading, ABC):
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
+        self.late: Late = "rewrites" if meta.get("late", "rewrites") == "rewrites" else "arrives"
         self.gapless = bool(json.loads(meta["gapless"]))
         self.secret = bytes.fromhex(meta["secret"])
         self.epochs = [(name, after) for name, after in json.loads(meta["epochs"])]

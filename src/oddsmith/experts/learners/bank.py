@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, check_range
+from oddsmith.arrays import Array, Bools, Ints, Real, check_range
 from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.learners.base import Belief, Learner, side_by_side
+from oddsmith.experts.learners.base import Belief, Learner, Revisable, Turned, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
 from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.schema import Form, Schema, as_numbers
@@ -92,9 +92,7 @@ class LearningExperts(Experts):
 
     def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
         """The moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
-        arms, x = np.asarray(decision.number, dtype=np.int64), self._encoded(decision.context, state)
-        if self.rows_per_arm:
-            x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
+        arms, x = self._drawn(state, decision)
         if arms.shape != state.seen.shape or x.shape[:-1] != arms.shape:
             raise InvalidInput(f"decision must have the state's batch axes {state.seen.shape}; got {arms.shape}")
         rewards = np.broadcast_to(np.asarray(reward, dtype=np.float64), arms.shape)
@@ -110,6 +108,23 @@ class LearningExperts(Experts):
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
         return LearnerState(*moments, tuple(learnt), state.named)
+
+    def revise(self, state: LearnerState, decision: Decision, before: float, reward: float) -> LearnerState:
+        """Learners that can do so change what they made of the reward, others learn once more; in place."""
+        if state.mean.shape[-1] == 0:
+            return self.update(state, decision, reward)
+        arms, x = self._drawn(state, decision)
+        if arms.shape != state.seen.shape or x.shape[:-1] != arms.shape or arms.shape:
+            raise InvalidInput(f"decision must be a single one, of a state without batch axes; got {arms.shape}")
+        seen = standardised(RunningMoments(*state[:3]), x)
+        models = np.zeros_like(arms) if self.rows_per_arm else arms
+        learnt = (
+            learner.revise(own, seen, int(models), Turned(before, reward))
+            if isinstance(learner, Revisable)
+            else learner.learn(own, seen, models, np.asarray(reward, dtype=np.float64))
+            for learner, own in zip(self.learners, state.learners, strict=True)
+        )
+        return state._replace(learners=tuple(learnt))
 
     def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
         """The bank and its state with further arms, which start from the prior; the first ones must be the old ones.
@@ -127,6 +142,13 @@ class LearningExperts(Experts):
             return bank, state
         wider = (learner.widen(own, len(names)) for learner, own in zip(self.learners, state.learners, strict=True))
         return bank, state._replace(learners=tuple(wider))
+
+    def _drawn(self, state: LearnerState, decision: Decision) -> tuple[Ints, Array]:
+        """The drawn arms (…) and the numbers they were drawn with (…, d)."""
+        arms, x = np.asarray(decision.number, dtype=np.int64), self._encoded(decision.context, state)
+        if self.rows_per_arm:
+            x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
+        return arms, x
 
     def _starts(self, shape: tuple[int, ...], dim: int) -> list[Any]:
         n = 1 if self.rows_per_arm else len(self.arms)

@@ -1,14 +1,14 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
 from oddsmith.decision import State
 
-__all__ = ["Belief", "Learner", "LearnerInput", "side_by_side"]
+__all__ = ["Belief", "Learner", "LearnerInput", "Revisable", "Turned", "side_by_side"]
 
 
 class LearnerInput(NamedTuple):
@@ -19,6 +19,18 @@ class LearnerInput(NamedTuple):
 
     x: Array
     z: Array
+
+
+class Turned(NamedTuple):
+    """A reward that was learnt as `before`, and is another one now."""
+
+    before: float
+    reward: float
+
+    @property
+    def change(self) -> float:
+        """By how much it is larger."""
+        return self.reward - self.before
 
 
 class Belief(NamedTuple):
@@ -58,4 +70,13 @@ class Learner(Protocol):
 
     def widen(self, state: State, n_arms: int) -> State:
         """The state with further arms, which start from the prior."""
+        ...
+
+
+@runtime_checkable
+class Revisable(Protocol):
+    """A learner that can change what it has learnt; others learn a reward that turned into another once more."""
+
+    def revise(self, state: State, seen: LearnerInput, arm: int, turned: Turned) -> State:
+        """The state after the reward of this arm, in this context, turned into another; no batch axes."""
         ...

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.arrays import Array, Ints, whole
-from oddsmith.experts.learners.base import Belief, LearnerInput
+from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
 from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, one_of, stumps
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
@@ -97,6 +97,18 @@ class Forest:
             trees.value[leaf, arm] += (reward - trees.value[leaf, arm]) / (trees.drawn[leaf, arm] + PULL)
         state = state._replace(learnt=state.learnt + 1)
         return self._refitted(state) if (state.learnt >= state.due).all() else state
+
+    def revise(self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned) -> ForestState:
+        """The row, if it is still kept, has the new reward, and its leaves their means as if it had been the first."""
+        kept = np.arange(len(state.rows)) < state.learnt
+        alike = kept & (state.arms == arm) & (state.rewards == turned.before)
+        places = np.flatnonzero(alike)
+        same = ((state.rows[places] == seen.x) | (np.isnan(state.rows[places]) & np.isnan(seen.x))).all(axis=-1)
+        if same.any():
+            state.rewards[places[same][0]] = turned.reward
+            leaf = leaves(state.trees, self.trees, seen.x[None])[0]
+            state.trees.value[leaf, arm] += turned.change / (state.trees.drawn[leaf, arm] + PULL)
+        return state
 
     def widen(self, state: ForestState, n_arms: int) -> ForestState:
         value, count = state.trees.value, state.trees.drawn

@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Ints, number
 from oddsmith.experts.features import FeatureMap, Plain
-from oddsmith.experts.learners.base import Belief, LearnerInput
+from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
 
 __all__ = ["Logistic", "RegressionState", "Ridge"]
 
@@ -73,6 +73,12 @@ class Ridge(_Regression):
         gain, value, variance = _drawn(state, with_constant(self.features(seen.z)), arms)
         shrink = 1 / (1 + variance)
         _add(state, arms, gain, (rewards.reshape(-1) - 0.5 - value) * shrink, shrink)
+        return state
+
+    def revise(self, state: RegressionState, seen: LearnerInput, arm: int, turned: Turned) -> RegressionState:
+        """As if the reward had been the new one: exact, for weights are linear in rewards."""
+        phi = with_constant(self.features(seen.z))
+        state.weights[arm] += turned.change * (state.covariance[arm] @ phi)
         return state
 
 

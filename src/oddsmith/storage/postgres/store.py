@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import Late, Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.postgres.link import (
@@ -55,10 +55,17 @@ class PostgresStore(PostgresReader):
     """
 
     def __init__(
-        self, url: str, policy: Policy, *, experiment: str, rule: Rule = "first", about: About | None = None
+        self,
+        url: str,
+        policy: Policy,
+        *,
+        experiment: str,
+        rule: Rule = "first",
+        late: Late = "arrives",
+        about: About | None = None,
     ) -> None:
-        check_rule(rule)
-        mine = meta_of(policy, rule, about or {})
+        check_rule(rule, late)
+        mine = meta_of(policy, rule, late, about or {})
         self.commits = 0
         self._entry, self._closed, self._writing = threading.Lock(), False, False
         self._waiting: deque[_Entry] = deque()

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import EventKind, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import EventKind, Late, Receipt, Rule, Snapshot, thinned
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.reading import snapshot_digest
@@ -70,15 +70,23 @@ class SQLiteStore(SQLiteReader):
     (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1, new=False, ...))
     """
 
-    def __init__(self, path: str | Path, policy: Policy, *, rule: Rule = "first", about: About | None = None) -> None:
-        check_rule(rule)
+    def __init__(
+        self,
+        path: str | Path,
+        policy: Policy,
+        *,
+        rule: Rule = "first",
+        late: Late = "arrives",
+        about: About | None = None,
+    ) -> None:
+        check_rule(rule, late)
         self.commits = 0
         self._broken, self._closed = "", False
         path = Path(path)
         with ExitStack() as undo:
             undo.callback(Lock(path).release)
             self._writing = undo.enter_context(closing(connect(path)))
-            create_or_check_owner(self._writing, path, meta_of(policy, rule, about or {}))
+            create_or_check_owner(self._writing, path, meta_of(policy, rule, late, about or {}))
             super().__init__(path)
             self._files = undo.pop_all()
         self._writer, self._entry = threading.Lock(), threading.Lock()
