@@ -21,6 +21,7 @@ from benchmarks import (
     service_replicas,
     simulation,
     step,
+    strangers,
 )
 from benchmarks.timing import machine
 
@@ -42,6 +43,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "service": service_load.report,
     "replicas": service_replicas.report,
     "restart": restart.report,
+    "strangers": strangers.report,
 }
 
 

@@ -81,6 +81,7 @@ def test_who_has_no_key_learns_no_reason(tmp_path: Path, monkeypatch: pytest.Mon
     tokens = create(keys, "one", ["read"], ["news"]), create(keys, "other", ["decide"]), "od_" + "A" * 43
     with here(place(tmp_path), place(tmp_path, "shop"), keys=keys) as served:
         monkeypatch.setattr("oddsmith.service.handlers._trouble", trouble)
+        monkeypatch.setattr(served.service, "_look_again", 0.0)  # the last look was a moment ago
         said = served.get("/readyz", status=503)
         headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
         others = [served.ask("GET", "/readyz", headers=header) for header in headers]

@@ -5,13 +5,18 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from oddsmith.service.connections import Admission, Connections
+from oddsmith.service.keys import create
 from oddsmith.service.limits import HttpScope, Limits
 from oddsmith.service.response import Refusal, Response
 from oddsmith.service.wire import Wire, server_config
 from service.live import Answer, Echo, listen, serving, talk
+from service.served import here, place
 
 HOST = b"Host: 127.0.0.1\r\n"
 POST = b"POST /v1/decide HTTP/1.1\r\n" + HOST
@@ -186,3 +191,47 @@ def test_who_is_refused_by_the_head_alone_may_go_on_after_a_short_body() -> None
             answer = talk(port, POST + long)
             assert (answer.status, answer.headers["connection"]) == (401, "close")
     assert app.asked == 1
+
+
+@pytest.mark.parametrize(("piece", "most"), [(Wire.piece_bytes, Wire.piece_bytes // 6), (1 << 30, None)])
+def test_who_is_refused_by_the_head_has_no_more_parsed_of_the_body(piece: int, most: int | None) -> None:
+    parts = []
+
+    class Counting(Strict):
+        piece_bytes = piece
+
+        def on_body(self, body: bytes) -> None:
+            parts.append(len(body))
+            super().on_body(body)
+
+    def enter(_: HttpScope) -> Response:
+        return Refusal(401, "unauthorized", "no").response()
+
+    limits = Limits(Echo(), enter=enter)
+    with serving(server_config(limits, host="127.0.0.1", port=0, wire=Counting)) as port:
+        assert talk(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 10_000).status == 401
+    assert len(parts) <= most if most else len(parts) > Wire.piece_bytes // 6  # the second is broken
+
+
+def test_whoever_asks_whether_it_is_ready_stores_are_looked_at_seldom(tmp_path: Path, monkeypatch: Any) -> None:
+    looks = 0
+
+    async def trouble(_: Any) -> str:
+        nonlocal looks
+        looks += 1
+        return ""
+
+    key = create(tmp_path / "keys.json", "one", ["read"])
+    with here(place(tmp_path), keys=tmp_path / "keys.json") as running:
+        monkeypatch.setattr("oddsmith.service.handlers._trouble", trouble)
+        monkeypatch.setattr(running.service, "_look_again", 0.0)
+        monkeypatch.setattr("oddsmith.service.process.monotonic", lambda: 7.0)
+        for _ in range(20):
+            assert running.get("/readyz") == {"ok": True, "experiments": {}}
+        assert looks == 1
+        monkeypatch.setattr("oddsmith.service.process.monotonic", lambda: 8.0)
+        running.get("/readyz")
+        assert looks == 2
+        for _ in range(3):
+            running.ask("GET", "/readyz", headers={"Authorization": f"Bearer {key}"})
+        assert looks == 5  # who has a key is told what is so now

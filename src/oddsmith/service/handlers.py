@@ -9,6 +9,7 @@ from oddsmith.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
+from oddsmith.service.access import NOBODY
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
@@ -156,8 +157,8 @@ async def health(_: Service, __: Key) -> m.Health:
 
 async def ready(service: Service, key: Key) -> m.Health | Response:
     """Whether every experiment can decide; why not, and which, for a key that may read it."""
-    sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
-    troubles = {name: trouble for name, trouble in sentences.items() if trouble}
+    # anybody may ask, as often as they like; who has a key is told what is so now
+    troubles = await service.seldom(_troubles) if key is NOBODY else await _troubles(service)
     told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
     answer = m.Health(not troubles and not service.draining, told, service.draining)
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
@@ -166,6 +167,12 @@ async def ready(service: Service, key: Key) -> m.Health | Response:
 async def openapi(service: Service, _: Key) -> Response:
     """The OpenAPI document."""
     return Response(200, service.document, JSON)
+
+
+async def _troubles(service: Service) -> dict[str, str]:
+    """What keeps experiments from deciding, by name."""
+    sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
+    return {name: trouble for name, trouble in sentences.items() if trouble}
 
 
 async def _trouble(experiment: Experiment) -> str:

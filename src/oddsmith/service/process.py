@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed, place_of
@@ -45,6 +46,7 @@ class Service:
         self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
         self.document = document(routes)  # made once: everybody may ask for it
         self.draining = False
+        self._looking, self._look_again, self._found = asyncio.Lock(), 0.0, dict[str, str]()
         self.experiments: dict[str, Experiment] = {}
         self.metrics = Metrics(self.experiments.values())
         self.rates, self.wrong_keys = Rates(rate), WrongKeys()
@@ -59,6 +61,19 @@ class Service:
     def drain(self) -> None:
         """From now on `/readyz` says 503."""
         self.draining = True
+
+    async def seldom(self, look: "Callable[[Service], Awaitable[dict[str, str]]]") -> dict[str, str]:
+        """What a look has found: that of a moment ago, or a new one, for all that ask meanwhile.
+
+        A look is kept for a second, or twenty times as long as it took, but not longer than five seconds.
+        """
+        async with self._looking:
+            start = monotonic()
+            if start >= self._look_again:
+                self._found = await look(self)
+                end = monotonic()
+                self._look_again = end + min(max(1.0, 20 * (end - start)), 5.0)
+            return self._found
 
     async def end(self) -> None:
         """Keep snapshots, close the stores."""

@@ -44,7 +44,8 @@ class Wire(HttpToolsProtocol):
     slow_bytes: ClassVar[int] = 65_536
     head_bytes: ClassVar[int] = 32_768
     message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
-    depth: ClassVar[int] = 16
+    piece_bytes: ClassVar[int] = 8_192  # in chunks of one byte these are a quarter of a millisecond's work
+    depth: ClassVar[int] = 8
 
     def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -53,6 +54,7 @@ class Wire(HttpToolsProtocol):
         self._timer: TimerHandle | None = None
         self._stall: TimerHandle | None = None
         self._unsent = 0
+        self._rest = bytearray()
         self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -90,11 +92,37 @@ class Wire(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """More bytes of a request, counted from its first piece on."""
+        """More bytes; of many the first piece now, and the next when others, and what it asked for, had their turn."""
+        if self._rest:
+            self._rest += data
+            return
+        if len(data) <= self.piece_bytes:
+            self._parse(data)
+            return
+        self._rest += data[self.piece_bytes :]
+        self.transport.pause_reading()
+        self._parse(data[: self.piece_bytes])
+        self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Parse the next piece of what has come."""
+        if self.transport.is_closing() or self._over:
+            self._rest.clear()
+            return
+        piece = bytes(self._rest[: self.piece_bytes])
+        del self._rest[: self.piece_bytes]
+        self._parse(piece)
+        if self._rest:
+            self.loop.call_soon(self._go_on)
+        elif not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse a piece of a request, counted from its first one on."""
         if self._over:
             return
         self._taken += len(data)
-        super().data_received(data)
+        super().data_received(data)  # uvicorn's: parses
         if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
