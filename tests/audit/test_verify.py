@@ -256,3 +256,10 @@ def test_in_the_shadow_our_own_draw_and_odds_are_checked(tmp_path: Path) -> None
         connection.close()
         with closing(open_reader(str(copy))) as reading:
             assert [(miss.level, miss.id) for miss in verify(reading).misses] == [(level, "d2")]
+
+
+@pytest.mark.parametrize("rule", ["first", "sum"])
+def test_what_was_served_follows_where_late_rewards_rewrite(tmp_path: Path, rule: Rule) -> None:
+    served = Served(tmp_path / "s", POLICIES["drifting"], rule=rule, late="rewrites", bench=BENCH)
+    with lived(served, 120).store as store:
+        assert verify(store, policy=POLICIES["drifting"], bench=BENCH).holds
