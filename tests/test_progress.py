@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from oddsmith.progress import progress
+from oddsmith.progress import Bar, progress
 
 
 class Terminal(io.StringIO):
@@ -41,7 +41,7 @@ def test_an_interrupted_bar_ends_its_line(monkeypatch: pytest.MonkeyPatch) -> No
     bar = progress(range(9), 9, "cells", screen)
     next(bar)
     next(bar)
-    bar.close()  # type: ignore[attr-defined]
+    bar.close()
     assert screen.getvalue().endswith("\n")
 
 
@@ -51,3 +51,18 @@ def test_work_of_unknown_length_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
     screen = Terminal()
     list(progress(range(4), None, "batches", screen))
     assert screen.getvalue().endswith("batches 4, 5 s \n")
+
+
+def test_a_bar_is_told_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("oddsmith.progress.time.monotonic", lambda: float(next(clock)))
+    screen = Terminal()
+    monkeypatch.setattr("oddsmith.progress.sys.stderr", screen)
+    bar = Bar("copying")
+    for done in (2, 2, 7):
+        bar.reach(done, 10)
+    assert "5 of 10" in screen.getvalue()
+    bar.close()
+    bar.close()
+    assert "7 of 10" in screen.getvalue().splitlines()[-1]
+    assert screen.getvalue().count("\n") == 1

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from oddsmith.errors import BadFile
+from oddsmith.errors import BadFile, OddsmithError
 
-__all__ = ["replacing", "write"]
+__all__ = ["check_absent", "new_file", "replacing", "write"]
 
 
 @contextmanager
@@ -36,6 +36,47 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
         raise BadFile(f"cannot write {path}: {error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """The place of an empty private file beside `path`, which is flushed to disk and takes that name at the end.
+
+    A file that has the name is refused, before the work and after it; whatever is raised meanwhile leaves nothing.
+    """
+    check_absent(path)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        yield part
+        _sync(part)
+        check_absent(path)
+        os.rename(part, path)
+        _sync(path.parent)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OddsmithError):
+            raise
+        raise BadFile(f"cannot write {path}: {error}") from error
+    finally:
+        for left in (part, part.with_name(f"{part.name}-journal"), part.with_name(f"{part.name}-wal")):
+            left.unlink(missing_ok=True)
+
+
+def check_absent(path: Path) -> None:
+    """Refuse a place where there is something, or where nothing can be."""
+    if path.exists() or path.is_symlink():
+        raise BadFile(f"{path} must be a new file; there is one: give another name, or move it away first")
+    if not path.parent.is_dir():
+        raise BadFile(f"{path} must be a file that can be written; its folder does not exist")
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write(path: Path, content: bytes, *, private: bool = False) -> None:

@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
+from itertools import islice
 from typing import TextIO, TypeVar
 
-__all__ = ["progress"]
+__all__ = ["Bar", "progress"]
 
 _Item = TypeVar("_Item")
 _busy = False
@@ -13,7 +14,9 @@ _WIDTH = 24
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
 
 
-def progress(items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None) -> Iterator[_Item]:
+def progress(
+    items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None
+) -> Generator[_Item, None, None]:
     """The items, with a bar on `stream` (standard error) if it is a terminal and the work takes more than a moment.
 
     Without a `total` (None) it only counts.
@@ -49,3 +52,28 @@ def _line(what: str, done: int, total: int | None, seconds: float) -> str:
     left = seconds / max(done, 1) * (total - done)
     bar = "█" * filled + "·" * (_WIDTH - filled)
     return f"{what} {bar} {done:,} of {total:,}, {seconds:.0f} s, {left:.0f} s to go "
+
+
+class Bar:
+    """The same for work that only says how far it is.
+
+    >>> bar = Bar("copying")
+    >>> bar.reach(3, 10)
+    >>> bar.close()
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what, self._done = what, 0
+        self._steps: Generator[int, None, None] | None = None
+
+    def reach(self, done: int, total: int) -> None:
+        """So much of it is done."""
+        if self._steps is None:
+            self._steps = progress(range(total), total, self._what)
+        for _ in islice(self._steps, max(done - self._done, 0)):
+            self._done += 1
+
+    def close(self) -> None:
+        """End the line."""
+        if self._steps is not None:
+            self._steps.close()

@@ -38,7 +38,7 @@ def judged(honest: Path, folder: Path, tamper: Tamper, *, models: bool) -> Verif
     with connection:
         tamper(connection)
     connection.close()
-    with open_reader(str(copy)) as reader:  # type: ignore[attr-defined]
+    with open_reader(str(copy)) as reader:
         facts = {"experiment": "news", "reward": [0.0, 1.0]} if models else {}
         return verify(reader, policy=MINE if models else None, bench=BENCH, facts=facts)
 

@@ -20,6 +20,7 @@ from oddsmith.storage.accounts import Account, Count
 from oddsmith.storage.base import Line, Reading, Snapshot
 from oddsmith.storage.due import in_order
 from oddsmith.storage.folding import Folded, roster_change, settle, with_decisions
+from oddsmith.storage.rows import EARLY
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
 
 __all__ = ["Chart", "RECENT", "chart_of"]
@@ -31,13 +32,17 @@ _WINDOWS = 5000  # reward windows looked at in one go
 
 @dataclass
 class Chart:
-    """What was seen. Times are in seconds; where there is no judge or the fold failed, `folded` is None, and `why`."""
+    """What was seen. Times are in seconds; where there is no judge or the fold failed, `folded` is None, and `why`.
+
+    `lost` are the decisions that something came for since the store was restored, and that are not there.
+    """
 
     reading: Reading
     now: float
     head: int
     kinds: Counter[str] = field(default_factory=Counter)
     unmatched: int = 0
+    lost: list[str] = field(default_factory=list)
     overdue: int = 0
     opened: int = 0
     settled: int = 0
@@ -70,7 +75,8 @@ class Chart:
     def since_snapshot(self) -> int:
         """How many events a restart would read."""
         kept = self.reading.snapshots()
-        return self.head - (kept[-1].position if kept else 0)
+        last = kept[-1].position if kept else 0
+        return self.head - last if self.reading.gapless else sum(1 for _ in self.reading.lines(last, self.head))
 
 
 def chart_of(reading: Reading, place: str, now: float) -> Chart:
@@ -111,7 +117,9 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Line], list[int]]:
     accounts: dict[str, Account] = {}
     changes: list[Line] = []
     made = array("q")
-    for line in progress(chart.reading.lines(0, chart.head), chart.head, "reading"):
+    total, epoch_after = sum(chart.reading.tally().values()), chart.reading.epochs[-1][1]
+    waiting: dict[str, None] = {}
+    for line in progress(chart.reading.lines(0, chart.head), total, "reading"):
         chart.kinds[line.kind] += 1
         _look_at_clock(chart, line)
         if not line.of_decision:
@@ -121,11 +129,14 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Line], list[int]]:
             made.append(line.position)
         elif line.kind == "reward" and line.value is not None:
             chart.rewards.append(line.value)
+        if line.kind in EARLY and line.position > epoch_after > 0:
+            waiting[line.id] = None
         account = accounts.setdefault(line.id, Account(chart.reading.rule, chart.reading.late))
         account.take(line)
     chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
     items = in_order((account.counts for account in accounts.values()), changes)
     chart.settled = max((item.position for item in items if isinstance(item, Count)), default=0)
+    chart.lost = [id for id in waiting if not accounts[id].made]
     return items, made[-RECENT:].tolist()
 
 

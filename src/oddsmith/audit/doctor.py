@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -203,7 +204,28 @@ def _lock(chart: Chart) -> Symptom:
     return Symptom("ok", "no process writes to it" if holder is None else f"process {holder} writes to it")
 
 
-_STORE = (_file, _disk, _lock, _clock, _snapshots)
+def _restored(chart: Chart) -> Symptom:
+    backup = chart.reading.backup
+    if backup is None:
+        return Symptom("ok", "the store is no backup, and was not restored from one")
+    if backup.restored is None:
+        return Symptom("ok", f"it is a backup of {_date(backup.time)}, up to position {backup.head:,}")
+    what = f"it was restored from a backup after position {backup.head:,} on {_date(backup.restored)}"
+    what += "; what came after it in the original is not here"
+    if not chart.lost:
+        return Symptom("ok", what)
+    n, first = len(chart.lost), ", ".join(repr(id) for id in chart.lost[:5])
+    listed = f"{first} and {n - 5:,} more" if n > 5 else first
+    what += f". {counted(n, 'decision', 'is are')} missing that something came for since: {listed}"
+    advice = "They were lost, or their ids are wrong: let clients send those decisions again, and all else since then."
+    return Symptom("notice", what, advice)
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+_STORE = (_file, _disk, _lock, _clock, _snapshots, _restored)
 _LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep, _rewards, _refused, _corrections)
 AILMENTS = {check.__name__.removeprefix("_"): check for check in (*_STORE, *_LEARNING)}
 """The checks by name, in the order in which they are told."""

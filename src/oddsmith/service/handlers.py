@@ -142,6 +142,7 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
         follower.refused,
         follower.snapshot,
         follower.refolds,
+        *experiment.store.epochs[-1],
     )
 
 

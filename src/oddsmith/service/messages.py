@@ -209,7 +209,11 @@ class PosteriorAnswer(msgspec.Struct):
 
 
 class Stats(msgspec.Struct):
-    """Counts and positions, for people and dashboards."""
+    """Counts and positions, for people and dashboards.
+
+    `epoch` names the store; it has had this name for the events after position `epoch_after`: not 0 in one that was
+    restored from a backup.
+    """
 
     experiment: str
     head: int
@@ -220,6 +224,8 @@ class Stats(msgspec.Struct):
     refused: int
     snapshot: int | None
     refolds: int
+    epoch: str
+    epoch_after: int
 
 
 class Health(msgspec.Struct, omit_defaults=True):

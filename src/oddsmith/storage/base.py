@@ -20,6 +20,7 @@ from oddsmith.storage.events import (
 )
 
 __all__ = [
+    "BackupFacts",
     "ContextErased",
     "DECISION_KINDS",
     "DamagedSnapshot",
@@ -112,6 +113,15 @@ class Snapshot(NamedTuple):
     time: float
 
 
+class BackupFacts(NamedTuple):
+    """When a backup was made, of which epoch and up to which position; `restored` is when it became a store again."""
+
+    time: float
+    epoch: str
+    head: int
+    restored: float | None = None
+
+
 class Evidence(NamedTuple):
     """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow` where an incumbent acted.
 
@@ -166,6 +176,10 @@ class Reading(Foldable, Protocol):
     """What the fingerprint was made from, as JSON."""
     gapless: bool
     """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
+    epochs: list[tuple[str, int]]
+    """The names that the store has had, and the positions after which: a new one each time it was restored."""
+    backup: BackupFacts | None
+    """Of a backup, and of what was restored from one; else None."""
 
     def head(self) -> int:
         """The last position that readers may see; 0 if there is none."""

@@ -1,7 +1,8 @@
 """The table `meta` of a store: its format, the policy and reward rule it was made with, facts of its experiment.
 
 `secret` keys the digests that states hold of names and categories. `epochs` tells a store from those it was restored
-from: [name, the position after which it began] each, the newest last.
+from: [name, the position after which it began] each, the newest last. `backup` says of which moment a backup is, and in
+a restored store when that was restored.
 """
 
 import json
@@ -13,12 +14,14 @@ from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Late, Rule
+from oddsmith.storage.base import BackupFacts, Late, Rule
 
 __all__ = [
     "About",
     "FORMAT",
     "UNRELEASED",
+    "backup_facts",
+    "backup_row",
     "check_format",
     "check_owner",
     "check_rule",
@@ -34,6 +37,16 @@ _NEXT = "Undo the change, or keep this log and begin a new one: another store (o
 
 About: TypeAlias = Mapping[str, object]
 """Facts about an experiment, which JSON can hold."""
+
+
+def backup_facts(meta: Mapping[str, str]) -> BackupFacts | None:
+    """What the table `meta` says of a backup; None where there is none, nor was."""
+    return BackupFacts(**json.loads(meta["backup"])) if "backup" in meta else None
+
+
+def backup_row(facts: BackupFacts) -> tuple[str, str]:
+    """The row of the table `meta` that says it."""
+    return "backup", json.dumps(facts._asdict())
 
 
 def check_rule(rule: str, late: str) -> None:
@@ -70,7 +83,10 @@ def check_format(where: object, got: str | None) -> None:
 
 
 def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str]) -> None:
-    """Refuse the store of another policy or rule."""
+    """Refuse the store of another policy or rule, and a backup: its copies would all go on under one name."""
+    backup = backup_facts(meta)
+    if backup is not None and backup.restored is None:
+        raise BadFile(f"{where} is a backup, which is never written to: oddsmith restore makes a store of it")
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
         raise BadFile(f"{where} is the log of another policy: {changed}. {_NEXT}")

@@ -4,6 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.decision import Decision
@@ -20,6 +21,7 @@ from oddsmith.storage.base import (
     Snapshot,
     Window,
 )
+from oddsmith.storage.meta import backup_facts
 from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
 
 __all__ = ["Queries", "StoreReader", "snapshot_digest"]
@@ -72,7 +74,9 @@ class StoreReader(Reading, ABC):
         self.late: Late = "rewrites" if meta.get("late", "rewrites") == "rewrites" else "arrives"
         self.gapless = bool(json.loads(meta["gapless"]))
         self.secret = bytes.fromhex(meta["secret"])
+        self.meta = dict(meta)
         self.epochs = [(name, after) for name, after in json.loads(meta["epochs"])]
+        self.backup = backup_facts(meta)
         self.fingerprint, self.description = meta["fingerprint"], json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
@@ -135,6 +139,10 @@ class StoreReader(Reading, ABC):
         if snapshot_digest(Snapshot._make(facts), bytes(content)) != bytes(digest):
             raise DamagedSnapshot(f"the snapshot at position {position} is damaged: it is not what was kept")
         return bytes(content)
+
+    @abstractmethod
+    def copy(self, part: Path) -> None:
+        """Write all of it, as of one moment, into an empty file, as a store in SQLite."""
 
     def _rows(self, query: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
         """The rows of decisions that a query gives, without their positions, in the order asked for."""

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -16,7 +16,7 @@ from oddsmith.storage.address import public_address
 from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format, check_owner, new_meta
 
 __all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "SHIFT", "check_server", "create_or_check_owner"]
-__all__ += ["one_line", "retryable_errors", "server_errors"]
+__all__ += ["make_tables", "one_line", "retryable_errors", "server_errors"]
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
 PLACES = 20  # bits of a position that are the place in its transaction
@@ -47,6 +47,9 @@ class Connection(Protocol):
     async def executemany(self, query: str, rows: Iterable[tuple[object, ...]]) -> None: ...
     async def fetch(self, query: str, *values: object) -> list[tuple[Any, ...]]: ...
     async def fetchval(self, query: str, *values: object) -> Any: ...
+    async def copy_records_to_table(
+        self, table: str, *, schema_name: str, columns: Sequence[str], records: Iterable[tuple[object, ...]]
+    ) -> str: ...
     async def close(self, *, timeout: float) -> None: ...
 
 
@@ -142,12 +145,7 @@ class Link:
 async def create_or_check_owner(connection: Connection, link: Link, mine: Mapping[str, str]) -> int:
     """The number of the experiment: a new one, with `mine` in its table `meta`, or one whose owner is the same."""
     async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes it
-        if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
-            await connection.execute(Path(__file__).with_name("schema.sql").read_text())
-            await connection.execute("insert into format values ($1)", FORMAT)
-        has_format = await connection.fetchval("select to_regclass('oddsmith.format') is not null")
-        check_format(link.where, await connection.fetchval("select value from format") if has_format else UNRELEASED)
+        await make_tables(connection, link.where)
         name = link.experiment
         number: int | None = await connection.fetchval("select number from experiments where name = $1", name)
         if number is not None:
@@ -159,6 +157,16 @@ async def create_or_check_owner(connection: Connection, link: Link, mine: Mappin
         await connection.executemany("insert into meta values ($1, $2, $3)", rows)
     assert number is not None
     return number
+
+
+async def make_tables(connection: Connection, where: str) -> None:
+    """Make the tables in a transaction if they are not there; refuse those of another format."""
+    await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes them
+    if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
+        await connection.execute(Path(__file__).with_name("schema.sql").read_text())
+        await connection.execute("insert into format values ($1)", FORMAT)
+    has_format = await connection.fetchval("select to_regclass('oddsmith.format') is not null")
+    check_format(where, await connection.fetchval("select value from format") if has_format else UNRELEASED)
 
 
 async def check_server(connection: Connection, where: str, experiment: int, answered: int) -> None:

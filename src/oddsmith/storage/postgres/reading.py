@@ -5,13 +5,16 @@ last row I saw" would miss for ever what was begun before that row and finished 
 transactions older than every one that is still running (`pg_snapshot_xmin`): below that line nothing can come any more.
 """
 
+from pathlib import Path
 from typing import Any
 
-from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.spelling import hint
 from oddsmith.storage.base import DECISION_KINDS
-from oddsmith.storage.meta import UNRELEASED, check_format
-from oddsmith.storage.postgres.link import PLACES, SHIFT, Link
+from oddsmith.storage.formats import SCHEMAS
+from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format
+from oddsmith.storage.postgres.copying import copy_experiment
+from oddsmith.storage.postgres.link import PLACES, SHIFT, Link, one_line, server_errors
 from oddsmith.storage.reading import Queries, StoreReader
 
 __all__ = ["PostgresReader"]
@@ -70,7 +73,8 @@ class PostgresReader(StoreReader):
             query = "select number, m.name, value from experiments e join meta m on experiment = number"
             rows = link.read(f"{query} where e.name = $1", link.experiment)
             if not rows:
-                names = [name for (name,) in link.read("select name from experiments order by name")]
+                there = link.read("select name from experiments where name not like '.%' order by name")
+                names = [name for (name,) in there]
                 listed, meant = ", ".join(names) or "none", hint(link.experiment, names)
                 raise InvalidInput(f"experiment must be one of the database, {listed}; got {link.experiment!r}{meant}")
             self.introduce(link.where, {name: value for _, name, value in rows})
@@ -82,6 +86,20 @@ class PostgresReader(StoreReader):
     def close(self) -> None:
         """Let go of the server."""
         self._link.close()
+
+    def copy(self, part: Path) -> None:
+        """Write the experiment as it is now into a file."""
+        self._link.run(self._copied(part))
+
+    async def _copied(self, part: Path) -> None:
+        try:
+            connection = await self._link.connect()
+            try:
+                await copy_experiment(connection, self._number, part, SCHEMAS[FORMAT])
+            finally:
+                connection.terminate()
+        except server_errors() as error:
+            raise StoreFailed(f"{self._link.where} could not be read: {one_line(error)}") from error
 
     def _read(self, query: str, *values: object, patience: float = 10.0) -> list[tuple[Any, ...]]:
         return self._link.read(query, self._number, *values, patience=patience)

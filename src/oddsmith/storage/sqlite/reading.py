@@ -3,12 +3,14 @@
 import json
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.base import DECISION_KINDS
 from oddsmith.storage.reading import Queries, StoreReader
+from oddsmith.storage.sqlite.copying import copy_file
 from oddsmith.storage.sqlite.files import connect, meta
 
 __all__ = ["SQLiteReader"]
@@ -62,6 +64,11 @@ class SQLiteReader(StoreReader):
         """Let go of the file after the last read: SQLite does not survive a connection that is closed during one."""
         with self._reader:
             self._reading.close()
+
+    def copy(self, part: Path) -> None:
+        """Copy the file as it is now; a writer does not notice."""
+        with closing(connect(self.path, read_only=True)) as source:
+            copy_file(source, part, "copying")
 
     def _read(self, query: str, *values: object, patience: float = 0.0) -> list[tuple[Any, ...]]:
         """The rows that a statement gives; a file needs no patience."""

@@ -1,0 +1,73 @@
+"""`oddsmith backup | restore`: a store as one file while it is in use, and a store from such a file."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oddsmith.cli.parser import Commands
+from oddsmith.cli.words import as_json
+from oddsmith.spelling import counted
+
+if TYPE_CHECKING:
+    from oddsmith.storage.backup import Contents
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands to a parser."""
+    place = "the file of a store, or postgresql://…; it may be in use"
+    copy = commands.add_parser("backup", help="a store as one file, while it is in use")
+    copy.add_argument("store", metavar="STORE", help=place)
+    copy.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, for its owner only")
+    copy.add_argument("--experiment", metavar="NAME", help="which one of a database, or the one that it must be of")
+    copy.add_argument("--json", action="store_true", help="print JSON for programs")
+    copy.set_defaults(run=_backup)
+    back = commands.add_parser("restore", help="a store from a backup")
+    back.add_argument("file", type=Path, metavar="FILE", help="a backup, or the file of a store that is not in use")
+    back.add_argument("--to", required=True, metavar="STORE", help="a new file, or postgresql://…")
+    back.add_argument("--experiment", metavar="NAME", help="its name from now on (default: the one it had)")
+    back.add_argument("--json", action="store_true", help="print JSON for programs")
+    back.set_defaults(run=_restore)
+
+
+def _backup(asked: argparse.Namespace) -> str:
+    from oddsmith.storage.backup import back_up
+
+    held = back_up(asked.store, asked.out, experiment=asked.experiment)
+    if asked.json:
+        return as_json(held._asdict())
+    return f"{_told(held)}\n\nbackup: {asked.out}, of epoch {held.epoch}"
+
+
+def _restore(asked: argparse.Namespace) -> str:
+    from oddsmith.storage.restoring import restore_backup
+
+    done = restore_backup(asked.file, asked.to, experiment=asked.experiment)
+    held = done.contents
+    if asked.json:
+        return as_json(held._asdict() | {"made": done.made, "left_out": done.left_out})
+    lines = [f"The backup of {_date(done.made)} is a store again. {_told(held)}", ""]
+    if done.left_out:
+        places = ", ".join(f"{position:,}" for position in done.left_out)
+        lines.append(f"Damaged snapshots were left out (the log is folded in their place): {places}.")
+    lines += [
+        f"It is epoch {held.epoch}. What was answered after position {held.head:,} is not here:",
+        "* Let clients send again what they have sent since then, with the same ids: what is here is not doubled, and",
+        '  what was lost is answered with "new": true. A decision that was lost is drawn anew, maybe with another arm.',
+        "* Rewards and activations whose decision was lost are parked: oddsmith doctor lists their ids.",
+    ]
+    return "\n".join(lines)
+
+
+def _told(held: "Contents") -> str:
+    """What a manager could read aloud, then the counts."""
+    total = counted(sum(held.events.values()), "event")
+    last = "" if held.last is None else f", the last one of {_date(held.last)}"
+    rows = [f"{kind:16}{count:>12,}" for kind, count in sorted(held.events.items())]
+    return "\n".join([f"{held.experiment or 'The store'} has {total} up to position {held.head:,}{last}.", "", *rows])
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
