@@ -47,9 +47,11 @@ def encode(value: object) -> Json:
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
     {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, (bool, int, str)):  # a union would be made anew at each call
         return value
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubU":
+    if isinstance(value, list) and set(map(type, value)) == {float} and isfinite(sum(value)):  # as contexts often are
+        return value
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiubU":
         if value.dtype == np.longdouble:
             value = value.astype(np.float64)  # JSON has no longer ones
         values = encode_floats(np.asarray(value)) if value.dtype.kind == "f" else value.tolist()
@@ -59,8 +61,6 @@ def encode(value: object) -> Json:
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
-        if all(type(inner) is float for inner in value) and isfinite(sum(value)):  # as contexts often are
-            return value
         return _rows(value) or [encode(inner) for inner in value]
     if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == np.object_):
         return encode(list(rows(value)))

@@ -69,10 +69,10 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         line = line_of(event)
         return EventRow(line, (*line[1:9], None, None, None, None, line.body, None))
     decision = event.decision
-    arrays = {name: values for name in _NUMBERS if (values := getattr(decision, name)) is not None}
-    plain = {name: getattr(decision, name) for name in ("step", "eligible", "arm", "index")}
-    plain["numbers"] = {name: len(values) for name, values in arrays.items()}
-    numbers = b"".join(np.asarray(values, dtype="<f8").tobytes() for values in arrays.values())
+    arrays = {name: values for name, values in zip(_NUMBERS, decision[4:8], strict=True) if values is not None}
+    plain: dict[str, Any] = {"step": decision.step, "eligible": decision.eligible, "arm": decision.arm}
+    plain["index"], plain["numbers"] = decision.index, {name: len(values) for name, values in arrays.items()}
+    numbers = b"".join([np.asarray(values, dtype="<f8").tobytes() for values in arrays.values()])
     if event.votes is not None:
         plain["votes"], votes = pack_votes(event.votes)
         numbers += votes
@@ -221,7 +221,12 @@ def pack_votes(votes: Array) -> tuple[_Form, bytes]:
     >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
     ((2, 'u1'), b'\\x01\\xff')
     """
-    n_arms, cast = votes.shape[1], votes > 0
+    n_experts, n_arms = votes.shape
+    if n_arms < _WHOLE[0][1] and np.count_nonzero(votes) == n_experts:  # as they mostly are: an arm each
+        places = votes.argmax(axis=1)
+        if np.count_nonzero(votes[np.arange(n_experts), places] == 1.0) == n_experts:
+            return (n_arms, "u1"), places.astype("u1").tobytes()
+    cast = votes > 0
     count = cast.sum(axis=1)
     if count.max(initial=0) <= 1 and (votes == cast).all():
         for kind, none in _WHOLE:
