@@ -60,15 +60,15 @@ def main() -> None:
     """Serve one variant on a free port, which is printed."""
     variant, folder = sys.argv[1], Path(sys.argv[2])
     if variant == "bare":
-        app = bare()
+        config = uvicorn.Config(bare(), loop="uvloop", http="httptools", log_config=None, access_log=False)
     else:
         opened = open_experiments([policy_file(folder, variant if "://" in variant else None)])[0]
         if variant == "none":
             opened = replace(opened, store=Forgetful(opened.store))
-        app = make_app([opened])
+        config = server_config(make_app([opened]), host="", port=0)
     door = socket.create_server(("127.0.0.1", 0), backlog=1024)
     print(door.getsockname()[1], flush=True)
-    uvicorn.Server(server_config(app, host="", port=0)).run(sockets=[door])
+    uvicorn.Server(config).run(sockets=[door])
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ class Limits:
         if scope["type"] != "http":
             await self._live(receive, send)
             return
+        response = await self.respond(scope, receive)
+        if response is not None:
+            own = {name for name, _ in response.headers}
+            length = (b"content-length", b"%d" % len(response.body))
+            headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            await send({"type": "http.response.body", "body": response.body})
+
+    async def respond(self, scope: HttpScope, receive: Receive) -> Response | None:
+        """The answer to one request, without its length and the safe headers; None if the caller is gone."""
         once: dict[bytes, bytes] = {}
         twice, size = b"", 0
         for name, value in scope["headers"]:
@@ -86,16 +96,12 @@ class Limits:
             try:
                 body = await _gathered(receive, limit, once, twice)
                 if body is None:
-                    return  # the caller is gone
+                    return None
                 call = body if isinstance(body, Response) else await self.app(call, body)
             except asyncio.CancelledError:  # the server stops, and waits no longer
                 call = _final(503, "stopping", "the service has stopped before this was done; send it again, same id")
         response: Response = call
-        own = {name for name, _ in response.headers}
-        length = (b"content-length", b"%d" % len(response.body))
-        headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
+        return response
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """ASGI's lifespan: begin with the server, end with it."""

@@ -5,7 +5,7 @@ import signal
 import socket
 import time
 from asyncio import TimerHandle, Transport
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, ClassVar
@@ -85,7 +85,29 @@ class Wire(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+        task = self.loop.create_task(self._respond(cycle, app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _respond(self, cycle: RequestResponseCycle, app: Limits) -> None:
+        """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is made once for all like it."""
+        try:
+            response = await app.respond(cycle.scope, cycle.receive)
+        except BaseException:
+            self.transport.close()
+            raise
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if response is None or cycle.disconnected:
+            return
+        cycle.keep_alive &= (b"connection", b"close") not in response.headers
+        head = head_of(response.status, tuple(response.headers), cycle.keep_alive) % len(response.body)
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(head if cycle.scope["method"] == "HEAD" else head + response.body)
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def drop(self) -> None:
         """Close at once, for a spare connection that came later."""
@@ -218,13 +240,21 @@ class Wire(HttpToolsProtocol):
         last = self.cycle
         free = last is None or (last.response_complete and self._in_head)  # else it was answered before its body came
         if free or not (self._in_head or self.pipeline or last.response_started):
-            phrase = HTTPStatus(refusal.status).phrase
-            response = refusal.response((b"connection", b"close"))
-            pairs = [(b"content-length", b"%d" % len(response.body)), *response.headers, *SAFE_HEADERS]
-            lines = [f"HTTP/1.1 {refusal.status} {phrase}".encode(), *(b": ".join(pair) for pair in pairs), b""]
-            self.transport.write(b"\r\n".join([*lines, response.body]))
+            response = refusal.response()
+            head = head_of(response.status, tuple(response.headers), False)
+            self.transport.write(head % len(response.body) + response.body)
         self.transport.close()
         self._watch()
+
+
+@lru_cache(maxsize=256)
+def head_of(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:
+    """The head of an answer, with a place for the length of its body."""
+    own = {name for name, _ in headers}
+    pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
+    pairs += [] if keep_alive or b"connection" in own else [(b"connection", b"close")]
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *(b": ".join(pair) for pair in pairs)]
+    return b"\r\n".join(lines).replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
 
 
 class _Enough(Exception):
