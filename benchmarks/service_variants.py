@@ -22,7 +22,7 @@ from benchmarks.service_load import policy_file
 from oddsmith.service.app import make_app
 from oddsmith.service.messages import Decide
 from oddsmith.service.opening import open_experiments
-from oddsmith.service.wire import server_config
+from oddsmith.service.wire import serve
 from oddsmith.storage import Event, Receipt
 
 
@@ -59,16 +59,17 @@ def bare() -> Any:
 def main() -> None:
     """Serve one variant on a free port, which is printed."""
     variant, folder = sys.argv[1], Path(sys.argv[2])
+    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
     if variant == "bare":
         config = uvicorn.Config(bare(), loop="uvloop", http="httptools", log_config=None, access_log=False)
-    else:
-        opened = open_experiments([policy_file(folder, variant if "://" in variant else None)])[0]
-        if variant == "none":
-            opened = replace(opened, store=Forgetful(opened.store))
-        config = server_config(make_app([opened]), host="", port=0)
-    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        print(door.getsockname()[1], flush=True)
+        uvicorn.Server(config).run(sockets=[door])
+        return
+    opened = open_experiments([policy_file(folder, variant if "://" in variant else None)])[0]
+    if variant == "none":
+        opened = replace(opened, store=Forgetful(opened.store))
     print(door.getsockname()[1], flush=True)
-    uvicorn.Server(config).run(sockets=[door])
+    serve(make_app([opened]), door)
 
 
 if __name__ == "__main__":

@@ -112,9 +112,12 @@ class App:
                 answer = await route.handler(self.service, call.key)
             else:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
-                keys = list(filter(None, _keys(body)))
-                if len(keys) != len(set(keys)) or b"\\" in body:  # in a batch they may; with escapes they look alike
-                    check_keys(body)
+                if body.count(b":") > 1:  # there are two keys, if they are no text
+                    keys = list(filter(None, _keys(body)))
+                    if (
+                        len(keys) != len(set(keys)) or b"\\" in body
+                    ):  # in a batch they may; with escapes they look alike
+                        check_keys(body)
                 name = message.experiment
                 if name is None and len(experiments) == 1:
                     (name,) = experiments

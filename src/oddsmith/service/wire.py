@@ -1,5 +1,6 @@
 """The server below the application: uvicorn, with limits on time, and on what it holds before a request has a head."""
 
+import gc
 import math
 import signal
 import socket
@@ -91,8 +92,10 @@ class Wire(HttpToolsProtocol):
 
     async def _respond(self, cycle: RequestResponseCycle, app: Limits) -> None:
         """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is made once for all like it."""
+        scope: Any = cycle.scope
+        receive: Any = cycle.receive
         try:
-            response = await app.respond(cycle.scope, cycle.receive)
+            response = await app.respond(scope, receive)
         except BaseException:
             self.transport.close()
             raise
@@ -103,7 +106,7 @@ class Wire(HttpToolsProtocol):
         cycle.keep_alive &= (b"connection", b"close") not in response.headers
         head = head_of(response.status, tuple(response.headers), cycle.keep_alive) % len(response.body)
         cycle.response_started = cycle.response_complete = True
-        self.transport.write(head if cycle.scope["method"] == "HEAD" else head + response.body)
+        self.transport.write(head if scope["method"] == "HEAD" else head + response.body)
         cycle.message_event.set()
         if not cycle.keep_alive:
             self.transport.close()
@@ -292,6 +295,8 @@ def serve(app: Limits, door: socket.socket, *, room: Connections | None = None, 
     room = room or Connections()
     config = server_config(app, host="", port=0, room=room)
     config.timeout_graceful_shutdown = GRACE_S
+    gc.freeze()  # what is loaded now stays: the collector need not look at it again
+    gc.set_threshold(10_000, 20, 20)  # a request leaves hundreds of objects, and none of them in circles
     _Server(config, app, room, drain_s).run(sockets=[door])
 
 

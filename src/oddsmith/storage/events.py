@@ -54,7 +54,8 @@ class DecisionMade:
     own: OwnDraw | None = None
 
     def __post_init__(self) -> None:
-        _check_name("id", self.id, self.time)
+        if not (isinstance(self.id, str) and _ID.fullmatch(self.id) and -1e12 <= self.time <= 1e12):
+            _check_name("id", self.id, self.time)  # says what is wrong
         for what, name, place in (("unit", self.unit, self.turn), ("slate", self.slate, self.slot)):
             if name is not None:
                 _check_name(what, name)
