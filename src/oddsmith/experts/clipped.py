@@ -40,6 +40,10 @@ class Clipped(Wrapper):
         return self._clipped(predictions), ballots
 
     def _clipped(self, predictions: Array) -> Array:
+        if predictions.size:
+            lowest, highest = np.fmin.reduce(predictions, axis=None), np.fmax.reduce(predictions, axis=None)
+            if self.low <= lowest <= highest <= self.high:  # as most are: nothing to clip
+                return predictions
         if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
             raise ExpertFailed("Clipped experts must give finite numbers; got an infinite one", kind="values")
         return np.clip(predictions, self.low, self.high)
