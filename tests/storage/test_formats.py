@@ -32,6 +32,7 @@ from oddsmith.storage import (
     save_snapshot,
 )
 from oddsmith.storage.base import Erased
+from oddsmith.storage.events import OwnDraw
 from oddsmith.storage.meta import FORMAT
 from storage.samples import append, made, policy
 from storage.test_bodies import offered
@@ -53,7 +54,7 @@ def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
         assert [decision.to_json() for decision in reader.decisions(positions[1:])] == wanted["decisions"]
         assert isinstance(reader.decisions(positions[:1])[0].context, Erased)
         assert [plain(one) for one in reader.evidence(positions)] == wanted["evidence"]
-    with SQLiteStore(tmp_path / "old.sqlite", alone, late="rewrites") as store:
+    with SQLiteStore(tmp_path / "old.sqlite", alone) as store:
         assert [snapshot.position for snapshot in store.snapshots()] == wanted["snapshots"]
         folded = restore(store, alone, change=roster_change())
         np.testing.assert_allclose(folded.state.log_weights, wanted["log_weights"], atol=1e-12, rtol=0)
@@ -91,11 +92,13 @@ def write() -> None:
         append(store, Reward("d1", 0.75, 3.0), replace(made("d3", deferred=True, seen=3, time=4.0), votes=votes))
         save_snapshot(store, restore(store, alone), 4.0)
         append(store, Reward("d4", 1.0, 5.0), made("d4", time=5.0))
-        append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0))
+        append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0), Reward("d3", 0.5, 7.5))
         append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
         append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0, sender="shop"))
         append(store, ConfigurationChange("window_s", 600, 12.0, "w1", "boss"), offered("d6", time=12.0))
         append(store, replace(made("d7", time=12.0), unit="ann", turn=1, slate="page", slot=1, sender="site"))
+        own = OwnDraw(2, np.array([0.25, 0.25, 0.5]))
+        append(store, replace(made("d8", time=13.0), shadow=True, own=own))
         store.erase(1.5)
         folded = restore(store, alone, change=roster_change())
         lines = list(store.lines(0, store.head()))

@@ -92,7 +92,6 @@ def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} is the log of another policy: {changed}. {_NEXT}")
     if meta["rule"] != mine["rule"]:
         raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
-    lates = [one.get("late", "rewrites") for one in (meta, mine)]  # before there was a choice
-    if lates[0] != lates[1]:
-        was, got = (f"late_reward = {late!r}" for late in lates)
+    if meta["late"] != mine["late"]:
+        was, got = (f"late_reward = {one['late']!r}" for one in (meta, mine))
         raise BadFile(f"{where} was made with {was}, which says where late rewards count; got {got}. {_NEXT}")

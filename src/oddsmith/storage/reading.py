@@ -26,7 +26,7 @@ from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_e
 
 __all__ = ["Queries", "StoreReader", "snapshot_digest"]
 
-_FACTS = {"about", "epochs", "experts", "fingerprint", "gapless", "policy", "rule", "secret"}
+_FACTS = {"about", "epochs", "experts", "fingerprint", "gapless", "late", "policy", "rule", "secret"}
 _KNOWN = set(KINDS)
 
 _CHUNK = 2000  # lines in one statement: short reads let a write-ahead log be emptied
@@ -71,7 +71,7 @@ class StoreReader(Reading, ABC):
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
-        self.late: Late = "rewrites" if meta.get("late", "rewrites") == "rewrites" else "arrives"
+        self.late: Late = "rewrites" if meta["late"] == "rewrites" else "arrives"
         self.gapless = bool(json.loads(meta["gapless"]))
         self.secret = bytes.fromhex(meta["secret"])
         self.meta = dict(meta)

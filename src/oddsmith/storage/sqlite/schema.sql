@@ -1,7 +1,7 @@
 -- One experiment's events, in one total order of positions. Nothing in `events` is ever changed; see
 -- docs/reference/store-format.md. Later versions add fields to bodies, not columns.
 
-create table meta (          -- format, first policy, reward rule, secret, epochs, what was said about the experiment
+create table meta (          -- format, first policy, rules of rewards, secret, epochs, what was said about it
     name text primary key,
     value text not null
 ) without rowid;
