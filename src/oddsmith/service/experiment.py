@@ -9,6 +9,7 @@ from typing import Any
 
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, OddsmithError, StoreFailed
+from oddsmith.service.alarms import Alarms
 from oddsmith.service.clock import Clock
 from oddsmith.service.follower import Follower
 from oddsmith.service.long_reads import LongReads
@@ -30,15 +31,20 @@ _log = logging.getLogger(__name__)
 
 
 class Experiment:
-    """One experiment, made inside a running event loop; `begin` before and `end` after use."""
+    """One experiment, made inside a running event loop; `begin` before and `end` after use.
 
-    def __init__(self, opened: Opened, clock: Clock, long_reads: LongReads | None = None) -> None:
+    While it is idle nothing of it wakes, but for windows that close and contexts that are to be erased.
+    """
+
+    def __init__(
+        self, opened: Opened, clock: Clock, long_reads: LongReads | None = None, alarms: Alarms | None = None
+    ) -> None:
         self.name, self.arms = opened.file.name, opened.arms
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
         self.long_reads = long_reads or LongReads()
         self.follower = Follower(opened, clock)
-        self.writer = Writer(opened.store, self.follower.wake)
+        self.writer = Writer(opened.store, self._written)
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
@@ -46,18 +52,17 @@ class Experiment:
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
         self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
+        self._alarms, self._windows = alarms or Alarms(clock), self._new_windows()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self.follower.begin()
         self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
-        poll = 0.05 if self.settings.shared else 0.25  # early rewards count once their decision is looked at
-        self._tasks.append(asyncio.create_task(self.follower.run(poll)))
-        if self.settings.window is not None:
-            close = self.settings.window, self.settings.default
-            windows = Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
-            self._tasks.append(asyncio.create_task(windows.run()))
+        self._tasks.append(asyncio.create_task(self.follower.run(0.05 if self.settings.shared else None)))
+        if self._windows is not None:
+            alarms = None if self.settings.shared else self._alarms
+            self._tasks.append(asyncio.create_task(self._windows.run(alarms)))
         if self.settings.erase_after_days is not None:
             self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * 24 * _HOUR)))
 
@@ -107,6 +112,18 @@ class Experiment:
         lines = self.store.history([id], EVERYTHING)
         made = next((line for line in lines if line.kind == "decision"), None)
         return None if made is None else (made, self.store.decisions([made.position])[0])
+
+    def _new_windows(self) -> Windows | None:
+        if self.settings.window is None:
+            return None
+        close = self.settings.window, self.settings.default
+        return Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
+
+    def _written(self) -> None:
+        """There are new events on disk."""
+        self.follower.wake()
+        if self._windows is not None:
+            self._windows.wake()
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
         accounts = {id: Account(self.store.rule, self.store.late) for id in ids}

@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 _SLICE = 200  # steps of a fold between two looks at other work
 _PAUSE = 1.0  # after a refold, as a part of the time it took
 _NOTHING = Due([], 0)
+_GATHER = 0.25  # seconds from one look to the next while a refold waits
 _BACKOFF = 0.5  # seconds before a store that failed is read again
 
 
@@ -107,10 +108,14 @@ class Follower:
         self._wake.set()
 
     async def run(self, poll: float | None) -> None:
-        """Follow the log for ever; `poll` is the number of seconds between two looks for events of other replicas."""
+        """Follow the log for ever; `poll` is the number of seconds between two looks for events of other replicas.
+
+        Without it nothing is looked at until there is something new.
+        """
         while True:
+            pause = _GATHER if poll is None and self._gathered_at >= 0 else poll
             with suppress(TimeoutError):
-                async with asyncio.timeout(poll):  # wait_for may swallow the cancellation that ends this task
+                async with asyncio.timeout(pause):  # wait_for may swallow the cancellation that ends this task
                     await self._wake.wait()
             self._wake.clear()
             try:
@@ -183,7 +188,7 @@ class Follower:
         """Keep a snapshot of the state as it is."""
         async with self.learning:  # a state that is written in place is packed between two updates
             folded = self._folded
-            if folded.position == self.snapshot or folded.state is None or self.torn:
+            if folded.position == (self.snapshot or 0) or folded.state is None or self.torn:
                 return
             snapshot, content = snapshot_of(folded, self._clock())
         await asyncio.to_thread(self._store.keep, snapshot, content)

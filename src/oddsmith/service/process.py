@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed, place_of
+from oddsmith.service.alarms import Alarms
 from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
@@ -55,7 +56,8 @@ class Service:
 
     async def begin(self) -> None:
         """Start restoring all states; `/healthz` answers meanwhile."""
-        self.experiments |= {one.file.name: Experiment(one, self._clock, self._long_reads) for one in self._opened}
+        shared = self._clock, self._long_reads, Alarms(self._clock)
+        self.experiments |= {one.file.name: Experiment(one, *shared) for one in self._opened}
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:

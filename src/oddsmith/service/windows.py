@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from math import inf
 
 from oddsmith.errors import StoreFailed
+from oddsmith.service.alarms import Alarms
 from oddsmith.service.writer import Writer
 from oddsmith.storage.base import Store, Window
 from oddsmith.storage.events import DefaultReward
@@ -37,16 +38,35 @@ class Windows:
         self._window, self._default = window, default
         self._cursor = 0
         self._ahead: list[Window] = []
+        self._wake, self._alarm = asyncio.Event(), inf
+        self.next_close = inf
 
-    async def run(self) -> None:
-        """Close what is due, for ever."""
+    def wake(self) -> None:
+        """A window may have opened."""
+        self._wake.set()
+
+    async def run(self, alarms: Alarms | None) -> None:
+        """Close what is due, for ever.
+
+        It sleeps until the next one closes or something is written; without `alarms` it looks again all the time, for
+        what other replicas have opened.
+        """
         while True:
-            with suppress(StoreFailed):  # requests that need an answer tell the store's trouble
+            self._wake.clear()
+            try:
                 await self.close_due()
+                is_well = True
+            except StoreFailed:  # requests that need an answer tell the store's trouble
+                is_well = False
             await asyncio.sleep(min(1.0, self._window / 5))
+            if alarms is not None and is_well:
+                if self.next_close < self._alarm:
+                    self._alarm = self.next_close
+                    alarms.set(self._alarm, self._ring)
+                await self._wake.wait()
 
     async def close_due(self) -> int:
-        """Write the defaults that are due; returns how many."""
+        """Write the defaults that are due; returns how many. `next_close` is when there may be more (inf: never)."""
         written = 0
         while True:
             now = self._clock()
@@ -64,7 +84,14 @@ class Windows:
             if last >= 0:
                 self._cursor = windows[last].position
             if last + 1 < _CHUNK:
+                open_ones = [window.time for window in [*windows[last + 1 :], *self._ahead] if not window.closed]
+                beyond = [window.time for window in windows[_CHUNK - 1 :]]  # after which there may be open ones
+                self.next_close = min([*open_ones, *beyond], default=inf) + self._window
                 return written
+
+    def _ring(self) -> None:
+        self._alarm = inf
+        self.wake()
 
     def _over(self, window: Window, now: float) -> bool:
         return window.time + self._window <= now

@@ -15,13 +15,15 @@ __all__ = ["Writer"]
 
 _Receipts: TypeAlias = tuple[Receipt, ...]
 _Waiting: TypeAlias = "tuple[Sequence[Event], asyncio.Future[_Receipts]]"
+_LATER = 0.25  # seconds
 _MOST = 50_000  # events that may wait: beyond it, refusing is better than delaying all
 
 
 class Writer:
     """Appends for many requests with one hand-over to the store's thread per batch; `written` after each.
 
-    `written` is not called for batches of decisions alone: there is seldom anything to learn from them.
+    After decisions alone `written` is called a little later, once for many: there is seldom anything to learn from
+    them, but rewards may have come before their decisions.
     """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
@@ -30,6 +32,7 @@ class Writer:
         self._waiting: list[_Waiting] = []
         self._busy = False
         self._count = 0
+        self._later: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -91,9 +94,17 @@ class Writer:
                     future.set_result(receipts[first : first + len(events)])
                 first += len(events)
             if not all(type(event) is DecisionMade for events, _ in batch for event in events):
-                self._written()
+                self._call()
+            elif self._later is None:
+                self._later = self._loop.call_later(_LATER, self._call)
         if last:
             self._send()
+
+    def _call(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._written()
 
 
 def _fail(batch: list[_Waiting], error: BaseException) -> None:

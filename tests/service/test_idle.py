@@ -1,0 +1,135 @@
+"""Idle experiments cost nothing: nothing of them wakes until a window closes or somebody calls."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oddsmith.service.alarms import Alarms
+from oddsmith.service.follower import Follower
+from oddsmith.service.windows import Windows
+from oddsmith.storage.sqlite.reading import SQLiteReader
+from service.served import Hands, Here, here, place, wait
+from storage.samples import bits
+
+MANY = 12
+
+
+def service_of(number: int) -> str:
+    """Every third experiment has windows, which the clock of a test closes, and every fourth erases."""
+    return "window_s = 0.5\n" * (number % 3 == 0) + "erase_after_days = 1\n" * (number % 4 == 0)
+
+
+@contextmanager
+def many(folder: Path, hands: Hands) -> Iterator[Here]:
+    files = [place(folder, f"e{number}", service=service_of(number)) for number in range(MANY)]
+    with here(*files, clock=hands.clock()) as served:
+        for number in range(0, MANY, 2):
+            served.decide(f"d{number}", experiment=f"e{number}")
+        yield served
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read of stores, from now on."""
+    seen, read = list[str](), SQLiteReader._read
+
+    def noted(self: SQLiteReader, query: str, *values: object, **more: Any) -> Any:
+        seen.append(f"{self.path.name}: {query}")
+        return read(self, query, *values, **more)
+
+    monkeypatch.setattr(SQLiteReader, "_read", noted)
+    return seen
+
+
+def settle(served: Here) -> None:
+    """Until all that was written has been looked at."""
+    for name, one in served.service.experiments.items():
+        head = one.store.head()
+        wait(lambda name=name, head=head: served.experiment(name).follower.now.position == head)
+    time.sleep(0.3)  # windows look once more, a tenth of a second after something was written
+
+
+def reads_while_idle(folder: Path, reads: list[str]) -> list[str]:
+    with many(folder, Hands()) as served:
+        settle(served)
+        reads.clear()
+        time.sleep(0.5)
+        return list(reads)
+
+
+def test_nothing_is_read_while_nothing_happens(tmp_path: Path, reads: list[str]) -> None:
+    assert reads_while_idle(tmp_path, reads) == []
+
+
+def test_a_follower_that_polls_is_found(tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Follower.run
+    monkeypatch.setattr(Follower, "run", lambda self, _: run(self, 0.25))
+    assert reads_while_idle(tmp_path, reads)
+
+
+def test_windows_that_look_all_the_time_are_found(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Windows.run
+    monkeypatch.setattr(Windows, "run", lambda self, _: run(self, None))
+    assert reads_while_idle(tmp_path, reads)
+
+
+def test_windows_close_after_any_idleness(tmp_path: Path) -> None:
+    hands = Hands()
+    with many(tmp_path, hands) as served:
+        settle(served)
+        hands.pass_by(1)
+        for name in ("e0", "e6"):
+            wait(lambda name=name: served.get(f"/v1/stats?experiment={name}")["events"].get("default") == 1)
+        served.decide("late", experiment="e3")  # had none before
+        settle(served)
+        hands.pass_by(1)
+        wait(lambda: served.get("/v1/stats?experiment=e3")["events"].get("default") == 1)
+
+
+def test_open_windows_behind_a_thousand_closed_ones_close(tmp_path: Path) -> None:
+    hands = Hands()
+    file = place(tmp_path, service="window_s = 0.5\n")
+    with here(file, clock=hands.clock()) as served:
+        ids = [f"d{number}" for number in range(1000)]
+        served.post("reward/batch", {"rewards": [{"id": id, "reward": 1} for id in ids]})
+        served.post("decide/batch", {"decisions": [{"id": id, "context": [0.1, 0.2]} for id in ids]})
+        served.decide("open")
+        settle(served)
+        hands.pass_by(1)
+        wait(lambda: served.get("/v1/stats")["events"].get("default") == 1)
+
+
+def test_an_early_reward_counts_although_only_a_decision_follows(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        served.reward("early", 1.0)
+        served.state()
+        served.decide("early")
+        wait(lambda: served.get("/v1/posterior")["learnt"] == 1)
+        assert bits(served.state()) == bits(served.defined())
+
+
+def test_alarms_ring_in_order_and_when_the_clock_says_so() -> None:
+    async def ring() -> list[str]:
+        hands, rung = Hands(), list[str]()
+        alarms = Alarms(hands.clock())
+        alarms.set(hands.wall + 5000, lambda: rung.append("last"))
+        alarms.set(hands.wall + 1000, lambda: rung.append("b"))
+        alarms.set(hands.wall + 500, lambda: rung.append("a"))
+        await asyncio.sleep(0.01)
+        assert rung == []
+        hands.pass_by(1000)
+        while len(rung) < 2:
+            await asyncio.sleep(0.01)
+        alarms.set(hands.wall, lambda: rung.append("at once"))
+        while len(rung) < 3:
+            await asyncio.sleep(0.01)
+        return rung
+
+    assert asyncio.run(asyncio.wait_for(ring(), 30)) == ["a", "b", "at once"]
