@@ -42,15 +42,15 @@ def bank(arms):
 def fill_up(served: Here, pages: int = 4) -> Any:
     """From now on the store's file may grow by a few pages only; the connection that can say otherwise."""
     store: Any = served.experiment().store
-    with store._writer:
-        (size,) = store._writing.execute("pragma page_count").fetchone()
-        store._writing.execute(f"pragma max_page_count = {size + pages}")
+    with store._writing.lock:
+        (size,) = store._writing.connection.execute("pragma page_count").fetchone()
+        store._writing.connection.execute(f"pragma max_page_count = {size + pages}")
     return store
 
 
 def make_room(store: Any) -> None:
-    with store._writer:
-        store._writing.execute("pragma max_page_count = 1000000")
+    with store._writing.lock:
+        store._writing.connection.execute("pragma max_page_count = 1000000")
 
 
 def test_a_full_disk_is_said_and_nothing_answered_is_lost(tmp_path: Path) -> None:
@@ -276,6 +276,6 @@ def test_the_disk_tests_fill_the_real_file(tmp_path: Path) -> None:
     """`max_page_count` makes SQLite say what a full disk makes it say."""
     with here(place(tmp_path)) as served:
         store = fill_up(served, pages=0)
-        with store._writer, pytest.raises(sqlite3.OperationalError, match="database or disk is full") as error:
-            store._writing.execute("create table big as select zeroblob(1000000)")
+        with store._writing.lock, pytest.raises(sqlite3.OperationalError, match="database or disk is full") as error:
+            store._writing.connection.execute("create table big as select zeroblob(1000000)")
         assert error.value.sqlite_errorcode == sqlite3.SQLITE_FULL

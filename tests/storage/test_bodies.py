@@ -159,7 +159,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
 
 def test_a_row_that_cannot_be_written_does_not_break_the_store(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "events", policy()) as store:
-        store._writing.execute(
+        store._writing.connection.execute(
             "create trigger no before insert on events when new.id = 'x' begin select raise(abort, ''); end"
         )
         with pytest.raises(od.StoreFailed):

@@ -74,13 +74,13 @@ def powercut(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shim(tmp_path_factory.mktemp("powercut"))
 
 
-def shim(folder: Path) -> Path:
-    """The library that keeps copies of what was synced."""
+def shim(folder: Path, source: str = "powercut.c") -> Path:
+    """A library that stands between a process and its disk; the first one keeps copies of what was synced."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("simulated power cuts need Linux and a C compiler (cc)")
-    library = folder / "powercut.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, HERE / "powercut.c", "-ldl"], check=True, timeout=60)
+    library = (folder / source).with_suffix(".so")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, HERE / source, "-ldl"], check=True, timeout=60)
     return library
 
 

@@ -65,7 +65,7 @@ def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
 
 def test_a_store_of_the_format_that_was_never_released_is_refused(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "old", policy()) as store:
-        store._writing.execute("update meta set value = 'oddsmith store 1' where name = 'format'")
+        store._writing.connection.execute("update meta set value = 'oddsmith store 1' where name = 'format'")
     with pytest.raises(BadFile, match="of format 'oddsmith store 1', which was never released and is not read"):
         SQLiteReader(tmp_path / "old")
     with pytest.raises(BadFile, match="begin a new store"):

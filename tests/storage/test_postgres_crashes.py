@@ -144,3 +144,28 @@ def test_a_server_that_hangs_lets_nobody_wait_for_ever(server: Server, experimen
         time.sleep(0.2)
         assert store.append([made("c")]).exception(timeout=30) is None
         assert {line.id for line in store.lines(0, store.head())} >= {"a", "c"}
+
+
+def test_a_store_that_cannot_be_written_says_so_until_it_can(server: Server, experiment: str, caplog: Any) -> None:
+    with PostgresStore(server.url(), policy(), experiment=experiment) as store:
+        append(store, made("a"))
+        assert store.write_trouble == ""
+        server.kill()
+        try:
+            for _ in range(2):
+                with pytest.raises(od.StoreFailed, match="could not be written"):
+                    append(store, made("b"))
+            assert store.write_trouble
+        finally:
+            server.start()
+        end = time.monotonic() + 30
+        while store.write_trouble:  # no write but its own
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert len(append(store, made("b"))) == 1
+        assert [line.id for line in store.lines(0, store.head())] == ["a", "b"]
+    said = [record.getMessage() for record in caplog.records if experiment in record.getMessage()]
+    assert [("can be written again" in text, "cannot be written" in text) for text in said] == [
+        (False, True),
+        (True, False),
+    ]

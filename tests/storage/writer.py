@@ -1,20 +1,26 @@
 """A process that writes events from several threads and says on standard output what was answered, until it is killed.
 
-    writer.py STORE once | full | normal | early
+    writer.py STORE once | full | normal | early | deaf | credulous
 
-`normal` writes with synchronous NORMAL, `early` says so before the commit: both are broken on purpose.
+Broken on purpose are `normal`, which writes with synchronous NORMAL; `early`, which says so before the commit; `deaf`,
+which takes a commit that failed for one that went well; and `credulous`, which goes on where the last process stopped
+and takes what it finds for synced.
 """
 
 import os
+import sqlite3
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from oddsmith.storage import Reward, SQLiteStore, advance, restore, save_snapshot
-from oddsmith.storage.sqlite import files
+from oddsmith.errors import StoreFailed
+from oddsmith.storage import Event, Reward, SQLiteStore, advance, restore, save_snapshot
+from oddsmith.storage.sqlite import files, writing
 from storage.samples import append, made, policy
 
 __all__ = ["main"]
@@ -26,6 +32,11 @@ def main() -> None:
     if variant == "normal":
         files.SYNCHRONOUS = "NORMAL"
     judge = policy()
+    way: Any = writing.WritePath
+    if variant == "deaf":
+        way.commit = _deaf
+    if variant == "credulous":
+        way._sync_anew = lambda path: None
     store = SQLiteStore(path, judge)
     if variant == "once":
         store.close()
@@ -35,8 +46,16 @@ def main() -> None:
         threading.Thread(target=_write, args=(store, f"{os.getpid()}-{name}", variant == "early"), daemon=True).start()
     while True:
         time.sleep(0.05)
-        live = advance(store, judge, live)
-        save_snapshot(store, live, 0.0)
+        with suppress(StoreFailed):
+            live = advance(store, judge, live)
+            save_snapshot(store, live, 0.0)
+
+
+def _deaf(path: Any) -> None:
+    with suppress(sqlite3.Error):
+        path.connection.execute("commit")
+    if path.connection.in_transaction:
+        path.connection.execute("rollback")
 
 
 def _write(store: SQLiteStore, name: str, early: bool) -> None:
@@ -47,8 +66,19 @@ def _write(store: SQLiteStore, name: str, early: bool) -> None:
             if early:
                 store.append([one])
             else:
-                append(store, one)
+                _send(store, one)
             os.write(1, f"{type(one).__name__} {one.id}\n".encode())
+
+
+def _send(store: SQLiteStore, event: Event) -> None:
+    """Until it is answered."""
+    while True:
+        try:
+            append(store, event)
+        except StoreFailed:
+            time.sleep(0.02)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -181,10 +181,11 @@ async def _trouble(experiment: Experiment) -> str:
     if experiment.follower.trouble:
         return experiment.follower.trouble
     try:
-        await asyncio.wait_for(asyncio.to_thread(experiment.store.head), 2.0)
+        read = asyncio.to_thread(lambda: (experiment.store.head(), experiment.store.write_trouble))
+        _, trouble = await asyncio.wait_for(read, 2.0)
     except (StoreFailed, TimeoutError) as error:
         return f"its store does not answer: {error}"
-    return ""
+    return trouble and f"its store cannot be written: {trouble}"
 
 
 def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:

@@ -19,20 +19,9 @@ from oddsmith.storage.events import (
     Reward,
 )
 
-__all__ = [
-    "BackupFacts",
-    "ContextErased",
-    "DECISION_KINDS",
-    "DamagedSnapshot",
-    "Erased",
-    "EventKind",
-    "Evidence",
-    "Foldable",
-    "KINDS",
-    "Late",
-    "Line",
-]
-__all__ += ["Reading", "Receipt", "Rule", "Snapshot", "Store", "Window", "line_of", "thinned"]
+__all__ = ["BackupFacts", "ContextErased", "DECISION_KINDS", "DamagedSnapshot", "Erased", "EventKind", "Evidence"]
+__all__ += ["Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store", "Window"]
+__all__ += ["line_of", "thinned"]
 
 EventKind: TypeAlias = Literal[
     "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
@@ -225,7 +214,12 @@ class Store(Reading, Protocol):
        appears at or below it. (A sequence number that is handed out before commit does not promise that.)
     4. Lines and decisions never change. Only contexts can go, by `erase`, and what was known of arms with them.
     5. It belongs to the policy it was made with, and to one rule for rewards and late ones: others are refused.
+    6. A store that cannot write says so in `write_trouble`, and tries by itself to be well again.
     """
+
+    @property
+    def write_trouble(self) -> str:
+        """Why the last write did not go well, or the next one cannot; empty if all is well. Never waits."""
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""

@@ -28,11 +28,13 @@ from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
 from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EventRow, row_of
+from oddsmith.storage.trouble import WriteTrouble
 
 __all__ = ["PostgresStore"]
 
 _ATTEMPTS = 5  # at a group that a deadlock with another program broke up
 _PAUSES = (0.05, 1.0)  # seconds from one vain attempt to connect to the next: the first, the longest
+_PROBE = "update experiments set name = name where number = $1"
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
@@ -44,7 +46,8 @@ class PostgresStore(PostgresReader):
     commit. Receipts come after the commit, with `synchronous_commit` on. Positions are not dense: they are the number
     of the transaction times 2²⁰ plus the place in it, and a position may be answered a moment before `head` reaches it.
 
-    When the server does not answer, callers get `StoreFailed` within two seconds; the next call connects again.
+    When the server does not answer, callers get `StoreFailed` within two seconds; the next call connects again. Without
+    calls an attempt is made every second, until a write goes well.
 
     >>> from oddsmith.experts.given import GivenExperts
     >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
@@ -76,9 +79,16 @@ class PostgresStore(PostgresReader):
             link = Link(url, experiment)
             undo.callback(link.close)
             undo.callback(lambda: link.loop.call_soon_threadsafe(self._drop))
+            self._trouble = WriteTrouble(link.where)
+            self._attempt: asyncio.TimerHandle | None = None
             link.run(self._begin(link, mine))
             self._open(link)
             undo.pop_all()
+
+    @property
+    def write_trouble(self) -> str:
+        """Why the last write did not go well; empty if it did."""
+        return self._trouble.text
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are committed."""
@@ -87,10 +97,7 @@ class PostgresStore(PostgresReader):
         with self._entry:
             if self._closed:
                 raise StoreFailed(f"{self._link.where} takes no more events: it is closed")
-            self._waiting.append((rows, future))
-            if not self._writing:
-                self._writing = True
-                self._link.loop.call_soon_threadsafe(self._start)
+            self._enter((rows, future))
         return future
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
@@ -149,6 +156,13 @@ class PostgresStore(PostgresReader):
             self._drop()
             raise
 
+    def _enter(self, entry: _Entry) -> None:
+        """Queue an entry; the caller holds `_entry`."""
+        self._waiting.append(entry)
+        if not self._writing:
+            self._writing = True
+            self._link.loop.call_soon_threadsafe(self._start)
+
     def _start(self) -> None:
         self._task = self._link.loop.create_task(self._write_on())
 
@@ -157,11 +171,13 @@ class PostgresStore(PostgresReader):
         while group := self._taken():
             rows = [row for rows, _ in group for row in rows]
             try:
-                receipts = [one for i in range(0, len(rows), GROUP) for one in await self._write(rows[i : i + GROUP])]
+                parts = range(0, len(rows), GROUP) if rows else [0]
+                receipts = [one for i in parts for one in await self._write(rows[i : i + GROUP])]
             except Exception as error:  # also for entries that were queued meanwhile
                 self._drop()
                 self._fail(group, error)
                 continue
+            self._trouble.become("")
             answers = iter(receipts)
             for rows, future in group:
                 future.set_result(tuple(islice(answers, len(rows))))
@@ -182,6 +198,9 @@ class PostgresStore(PostgresReader):
     def _fail(self, group: list[_Entry], error: Exception) -> None:
         failure = StoreFailed(f"{self._link.where} could not be written: {one_line(error)}")
         failure.__cause__ = error
+        self._trouble.become(one_line(error))
+        if self._attempt is None:
+            self._attempt = self._link.loop.call_later(_PAUSES[1], self._try)
         with self._entry:
             group += self._waiting
             self._waiting.clear()
@@ -189,11 +208,22 @@ class PostgresStore(PostgresReader):
             if future.running() or future.set_running_or_notify_cancel():
                 future.set_exception(failure)
 
+    def _try(self) -> None:
+        """An entry without rows, if the last write failed: it tells whether the store can be written."""
+        self._attempt = None
+        with self._entry:
+            if self._trouble.text and not self._closed:
+                self._enter(([], Future()))
+
     async def _write(self, rows: list[EventRow]) -> list[Receipt]:
+        """The receipts of rows that are committed; of none, after another write."""
         async with asyncio.timeout(PATIENCE):
             for attempt in range(_ATTEMPTS):
                 connection = await self._connected()
                 try:
+                    if not rows:
+                        await connection.execute(_PROBE, self._number)
+                        return []
                     receipts = await write(connection, self._number, rows)
                     break
                 except retryable_errors():  # safe to repeat: nothing was kept, and an event is kept once

@@ -1,13 +1,15 @@
 """SQLiteStore: events in one file on disk, WAL with synchronous FULL, one writer thread that commits in groups."""
 
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, suppress
+from operator import itemgetter
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
@@ -17,18 +19,11 @@ from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
-from oddsmith.storage.sqlite.files import Lock, connect, create_or_check_owner
+from oddsmith.storage.sqlite.files import Lock
 from oddsmith.storage.sqlite.reading import SQLiteReader
+from oddsmith.storage.sqlite.writing import NUMBER, WritePath, is_busy
 
 __all__ = ["SQLiteStore"]
-
-_PASSING = {  # errors after which the same connection may go on
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CONSTRAINT,
-    sqlite3.SQLITE_MISMATCH,
-    sqlite3.SQLITE_TOOBIG,
-}
 
 _COLUMNS = "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers"
 _INSERT = (
@@ -39,6 +34,7 @@ _FEATURES = (
     "insert into features values (?, ?, ?) on conflict (digest) do update set time = excluded.time "
     "where excluded.time > time"
 )
+_POSITION = itemgetter(0)  # of a receipt
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
@@ -55,9 +51,9 @@ class SQLiteStore(SQLiteReader):
 
     Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
     of it. If no write is running, the caller inserts and the writer thread only commits: for one busy thread, such as
-    an event loop, that is half the work. Receipts come after the commit. A full
-    disk fails what could not be written, and the store goes on when there is room again; after any other error of the
-    disk it takes nothing more until it is opened anew.
+    an event loop, that is half the work. Receipts come after the commit. A disk
+    that fails, or is full, fails what could not be written; `write_trouble` says so, and the store tries by itself to
+    be well again. The thread looks once a second whether the file is still in its place.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.given import GivenExperts
@@ -80,31 +76,40 @@ class SQLiteStore(SQLiteReader):
         about: About | None = None,
     ) -> None:
         check_rule(rule, late)
-        self.commits = 0
-        self._broken, self._closed = "", False
+        self._closed = False
         path = Path(path)
         with ExitStack() as undo:
             undo.callback(Lock(path).release)
-            self._writing = undo.enter_context(closing(connect(path)))
-            create_or_check_owner(self._writing, path, meta_of(policy, rule, late, about or {}))
+            self._writing = undo.enter_context(closing(WritePath(path, meta_of(policy, rule, late, about or {}))))
             super().__init__(path)
             self._files = undo.pop_all()
-        self._writer, self._entry = threading.Lock(), threading.Lock()
+        self._entry = threading.Lock()
         self._outstanding = 0  # entries in the queue or being written
         self._queue: SimpleQueue[_Entry | _Begun | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def commits(self) -> int:
+        """How many groups and other changes were written since it was opened."""
+        return self._writing.commits
+
+    @property
+    def write_trouble(self) -> str:
+        """What keeps it from writing; empty if nothing does."""
+        return self._writing.trouble
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Receipts in the order of `events`, once they are on disk."""
         rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
-            if self._closed or self._broken:
-                raise self._refusal()
-            if self._outstanding == 0 and self._writer.acquire(blocking=False):
-                self._begin(rows, future)
-            else:
+            if self._closed:
+                raise StoreFailed(f"{self.path} takes no more events: it is closed")
+            if self._writing.told.text:
+                self._writing.check()
+            is_free = self._outstanding == 0 and self._writing.lock.acquire(blocking=False)
+            if not is_free or not self._begin(rows, future):
                 self._outstanding += 1
                 self._queue.put((rows, future))
         return future
@@ -129,8 +134,8 @@ class SQLiteStore(SQLiteReader):
             ("delete from features where time < ?", (before,)), ("delete from contexts where time < ?", (before,))
         )
         try:
-            with self._writer, self._reader:  # the write-ahead log still holds them
-                (held, *_) = self._writing.execute("pragma wal_checkpoint(truncate)").fetchone()
+            with self._writing.lock, self._reader, self._writing.patience():  # the write-ahead log still holds them
+                (held, *_) = self._writing.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         except sqlite3.Error as error:
             raise StoreFailed(f"{self.path} still holds contexts on disk, erase again: {error}") from error
         if held:
@@ -145,15 +150,16 @@ class SQLiteStore(SQLiteReader):
             self._closed = True
         self._thread.join()
         super().close()
-        with self._writer:  # a snapshot may be on its way
-            self._broken = self._broken or "it is closed"
+        with self._writing.lock:  # a snapshot may be on its way
             self._files.close()
 
     def _write_on(self) -> None:
         """The writer thread: group after group until the store is closed."""
-        going = True
+        going, pause = True, 1.0
         while going:
-            waiting = [self._queue.get()]
+            waiting = []
+            with suppress(Empty):
+                waiting.append(self._queue.get(timeout=pause))
             while not self._queue.empty():
                 waiting.append(self._queue.get())
             going = None not in waiting
@@ -166,81 +172,74 @@ class SQLiteStore(SQLiteReader):
                 self._write(group)
             with self._entry:
                 self._outstanding -= len(waiting) - (not going)
+            is_idle = going and not waiting
+            pause = self._writing.look(self._reader) if is_idle or self._writing.told.text else 1.0
 
-    def _begin(self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]") -> None:
-        """Insert in the caller's thread, which holds the right to write; the writer's thread commits."""
+    def _begin(self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]") -> bool:
+        """Insert in the caller's thread, which holds the right to write; the writer's thread commits.
+
+        Returns whether that is settled: another program's lock is waited for in the writer's thread.
+        """
+        try:
+            if self._writing.told.text:  # a snapshot that failed may have let go of the right just now
+                self._writing.check()
+            self._writing.connection.execute("begin immediate")
+        except BaseException as error:
+            if is_busy(error):
+                self._writing.lock.release()
+                return False
+            return self._give_up(future, error)
         future.set_running_or_notify_cancel()
         try:
-            if self._broken:  # a snapshot that failed may have let go of the right just now
-                raise self._refusal()
-            self._writing.execute("begin immediate")
-            receipts = tuple(_insert(self._writing, row) for row in rows)
+            receipts = tuple(_insert(self._writing.connection, row) for row in rows)
         except BaseException as error:
-            failure = self._failed(error)
-            self._writer.release()
-            future.set_exception(failure)
-            return
+            return self._give_up(future, error)
         self._outstanding += 1
         self._queue.put(_Begun(receipts, future))
+        return True
+
+    def _give_up(self, future: "Future[tuple[Receipt, ...]]", error: BaseException) -> bool:
+        """Fail a write that this thread began, and give the right to write back."""
+        failure = self._writing.failed(error)
+        self._writing.lock.release()
+        future.set_exception(failure)
+        return True
 
     def _finish(self, begun: "_Begun") -> None:
         try:
-            self._writing.execute("commit")
-            self.commits += 1
+            self._writing.connection.execute("commit")
+            self._writing.commits += 1
+            if (
+                self._writing.told.text
+                or tuple(map(NUMBER, map(os.stat, self._writing.names))) != self._writing.numbers
+            ):
+                self._writing.settle()
+            self._writing.answered = max([self._writing.answered, *map(_POSITION, begun.receipts)])
         except BaseException as error:
-            begun.future.set_exception(self._failed(error))
+            begun.future.set_exception(self._writing.failed(error))
         else:
             begun.future.set_result(begun.receipts)
         finally:
-            self._writer.release()
+            self._writing.lock.release()
 
     def _write(self, group: list[_Entry]) -> None:
         try:
-            with self._transaction():
-                answers = [tuple(_insert(self._writing, row) for row in rows) for rows, _ in group]
+            with self._writing.transaction() as connection:
+                answers = [tuple(_insert(connection, row) for row in rows) for rows, _ in group]
         except Exception as error:
             for _, future in group:
                 future.set_exception(error)
             return
-        self.commits += 1
         for (_, future), receipts in zip(group, answers, strict=True):
+            self._writing.answered = max([self._writing.answered, *map(_POSITION, receipts)])
             future.set_result(receipts)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All or nothing on the writing connection."""
-        with self._writer:
-            if self._broken:
-                raise self._refusal()
-            try:
-                self._writing.execute("begin immediate")
-                yield
-                self._writing.execute("commit")
-            except BaseException as error:
-                raise self._failed(error) from error
-
-    def _refusal(self) -> StoreFailed:
-        return StoreFailed(f"{self.path} takes no more events: {self._broken or 'it is closed'}")
-
-    def _failed(self, error: BaseException) -> BaseException:
-        """Undo what was begun; the error to tell. A disk that failed once is not trusted with more."""
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING:
-            self._broken = f"{error}; open it anew"
-        try:
-            if self._writing.in_transaction:
-                self._writing.execute("rollback")
-        except sqlite3.Error as worse:  # the futures are resolved all the same
-            self._broken = f"{worse}; open it anew"
-        if isinstance(error, sqlite3.Error):
-            return StoreFailed(f"{self.path} could not be written: {error}")
-        return error
 
     def _change(self, *statements: tuple[str, tuple[object, ...]]) -> int:
         """Run statements in one transaction; returns how many rows the last one changed."""
         changed = 0
-        with self._transaction():
+        with self._writing.transaction() as connection:
             for statement in statements:
-                changed = self._writing.execute(*statement).rowcount
+                changed = connection.execute(*statement).rowcount
         return changed
 
 
