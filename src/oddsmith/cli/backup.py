@@ -1,4 +1,4 @@
-"""`oddsmith backup | restore`: a store as one file while it is in use, and a store from such a file."""
+"""`oddsmith backup | restore | upgrade`: a store as one file, a store from such a file, and one of an older format."""
 
 import argparse
 from datetime import UTC, datetime
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
+from oddsmith.errors import InvalidInput
 from oddsmith.spelling import counted
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ def add_commands(commands: Commands) -> None:
     back.add_argument("--experiment", metavar="NAME", help="its name from now on (default: the one it had)")
     back.add_argument("--json", action="store_true", help="print JSON for programs")
     back.set_defaults(run=_restore)
+    new = commands.add_parser("upgrade", help="a store of an older format, brought to the current one")
+    new.add_argument("store", metavar="STORE", help="the file of a store, or postgresql://… with all that is there")
+    first = new.add_mutually_exclusive_group()
+    where = "a new file for the backup that is made first (default: beside the store); of a database, a folder"
+    first.add_argument("--backup", type=Path, metavar="FILE", help=where)
+    first.add_argument("--no-backup", action="store_true", help="make none: there is one")
+    new.add_argument("--json", action="store_true", help="print JSON for programs")
+    new.set_defaults(run=_upgrade)
 
 
 def _backup(asked: argparse.Namespace) -> str:
@@ -59,6 +68,26 @@ def _restore(asked: argparse.Namespace) -> str:
         "* Rewards and activations whose decision was lost are parked: oddsmith doctor lists their ids.",
     ]
     return "\n".join(lines)
+
+
+def _upgrade(asked: argparse.Namespace) -> str:
+    from oddsmith.storage.opening import is_address
+    from oddsmith.storage.upgrading import upgrade
+
+    backup = asked.backup
+    if backup is None and not asked.no_backup:
+        if is_address(asked.store):
+            needed = "--backup FOLDER, for a file of each experiment, or --no-backup"
+            raise InvalidInput(f"backup must be given for the stores of a database: {needed}")
+        backup = Path(f"{asked.store}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup")
+    done = upgrade(asked.store, backup=backup)
+    if asked.json:
+        return as_json({"was": done.was, "now": done.now, "backups": [str(one) for one in done.backups]})
+    if done.was == done.now:
+        return f"There is nothing to do: the format is {done.now!r} already."
+    return "\n".join(
+        [f"The format is {done.now!r} now; it was {done.was!r}.", "", *map("backup: {}".format, done.backups)]
+    )
 
 
 def _told(held: "Contents") -> str:

@@ -1,5 +1,6 @@
 """back_up: a store as one file, as of one moment, while a service writes; the file is a store in SQLite itself."""
 
+import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -42,10 +43,11 @@ def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents
 
 
 def mark_as_backup(part: Path, now: float) -> None:
-    """Say in a copy that it is one."""
-    with closing(SQLiteReader(part)) as copy:
-        facts = BackupFacts(now, copy.epochs[-1][0], copy.head())
+    """Say in a copy, whatever its format, that it is one."""
     with changing(part) as connection:
+        (epochs,) = connection.execute("select value from meta where name = 'epochs'").fetchone()
+        (head,) = connection.execute("select coalesce(max(position), 0) from events").fetchone()
+        facts = BackupFacts(now, json.loads(epochs)[-1][0], head)
         connection.execute("insert or replace into meta values (?, ?)", backup_row(facts))
 
 

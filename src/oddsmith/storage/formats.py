@@ -1,15 +1,48 @@
 """The formats of stores that this version knows: the tables of each, and how a store gets from one to the next."""
 
 import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-__all__ = ["Piece", "SCHEMAS", "Table", "tables_of"]
+if TYPE_CHECKING:
+    from oddsmith.storage.postgres.link import Connection
+
+__all__ = ["MIGRATIONS", "Migration", "Piece", "SCHEMAS", "Table", "steps_from", "tables_of"]
 
 SCHEMAS = {"oddsmith store 2": Path(__file__).parent / "sqlite" / "schema.sql"}
 """The tables of each format in SQL, as a file has them: backups of older formats are written by these."""
+
+
+class Migration(NamedTuple):
+    """How a store becomes one of the format `to`: statements, or functions of a connection, in both databases.
+
+    They run in one transaction, with which the format changes, too; PostgreSQL's are for all experiments at once. What
+    a store says must not change by it, and positions never do.
+    """
+
+    to: str
+    sqlite: "Sequence[str | Callable[[sqlite3.Connection], object]]"
+    postgres: "Sequence[str | Callable[[Connection], Awaitable[object]]]"
+
+
+MIGRATIONS: dict[str, Migration] = {}
+"""From each format that can be brought forwards; 2 is the first one that is kept, and there is none after it yet."""
+
+
+def steps_from(got: str) -> list[Migration]:
+    """The migrations of a store of this format, in order; empty where there is none.
+
+    >>> steps_from("oddsmith store 1")
+    []
+    """
+    steps = []
+    while got in MIGRATIONS:
+        steps.append(MIGRATIONS[got])
+        got = steps[-1].to
+    return steps
 
 
 class Table(NamedTuple):

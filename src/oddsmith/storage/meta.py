@@ -6,6 +6,7 @@ a restored store when that was restored.
 """
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import BackupFacts, Late, Rule
+from oddsmith.storage.formats import steps_from
 
 __all__ = [
     "About",
@@ -28,6 +30,7 @@ __all__ = [
     "meta_of",
     "new_epoch",
     "new_meta",
+    "number_of",
 ]
 
 FORMAT = "oddsmith store 2"
@@ -78,8 +81,23 @@ def check_format(where: object, got: str | None) -> None:
     """Refuse a store of another format."""
     if got == UNRELEASED:
         raise BadFile(f"{where} is of format {got!r}, which was never released and is not read: begin a new store")
-    if got != FORMAT:
-        raise BadFile(f"{where} must be a store of format {FORMAT!r}; got {got!r}")
+    if got == FORMAT:
+        return
+    if steps_from(str(got)):
+        raise BadFile(f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade STORE brings it there")
+    if number_of(got) > number_of(FORMAT):
+        raise BadFile(f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a later one")
+    raise BadFile(f"{where} must be a store of format {FORMAT!r}; got {got!r}")
+
+
+def number_of(format: str | None) -> int:
+    """The number of a format; 0 for what is none.
+
+    >>> number_of("oddsmith store 12"), number_of("oddsmith state 2"), number_of(None)
+    (12, 0, 0)
+    """
+    match = re.fullmatch(r"oddsmith store (\d{1,9})", format or "")
+    return int(match[1]) if match else 0
 
 
 def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str]) -> None:

@@ -15,8 +15,8 @@ from oddsmith.errors import BadFile, InvalidInput, StoreFailed, import_extra
 from oddsmith.storage.address import public_address
 from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format, check_owner, new_meta
 
-__all__ = ["Connection", "Link", "PATIENCE", "PLACES", "SESSION", "SHIFT", "check_server", "create_or_check_owner"]
-__all__ += ["make_tables", "one_line", "retryable_errors", "server_errors"]
+__all__ = ["Connection", "FORMAT_LOCK", "Link", "PATIENCE", "PLACES", "SESSION", "SHIFT", "check_server", "connect"]
+__all__ += ["create_or_check_owner", "database_of", "make_tables", "one_line", "retryable_errors", "server_errors"]
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
 PLACES = 20  # bits of a position that are the place in its transaction
@@ -32,6 +32,7 @@ _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _READERS = 4
 _UNREADABLE = "url must be an address like postgresql://user@host:5432/name; this one cannot be read"
 _SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
+FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections, and had alone by an upgrade
 
 T = TypeVar("T")
 
@@ -57,16 +58,12 @@ class Link:
     """Runs coroutines for other threads; hands out connections; `where` names the experiment without any password."""
 
     def __init__(self, url: str, experiment: str) -> None:
-        try:
-            parts = urlsplit(url)
-        except ValueError as error:
-            raise InvalidInput(_UNREADABLE) from error
-        if parts.scheme not in ("postgresql", "postgres"):
-            raise InvalidInput(f"url must begin with postgresql://; got {parts.scheme!r:.40}")
+        address = database_of(url)
         if not isinstance(experiment, str) or not _NAME.fullmatch(experiment):
             raise InvalidInput(f"experiment must match {_NAME.pattern}; got {experiment!r:.80}")
         self._driver, self._url, self.experiment = _driver(), url, experiment
-        self.where = f"experiment {experiment!r} in {public_address(url)}"
+        self.where = f"experiment {experiment!r} in {address}"
+        self.format_is_checked = False  # once it was, each new connection checks that it still is the same
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name=f"link of {experiment}", daemon=True)
         self._thread.start()
@@ -84,12 +81,17 @@ class Link:
             raise StoreFailed(f"{self.where} cannot be used: it is closed") from error
 
     async def connect(self) -> Connection:
-        """A connection of one's own."""
+        """A connection of one's own; while there is one, the tables are not upgraded."""
+        connection = await connect(self._url)
         try:
-            connection: Connection = await self._driver.connect(self._url, timeout=PATIENCE, server_settings=SESSION)
-            return connection
-        except (ValueError, OverflowError) as error:  # its words may hold part of a password
-            raise InvalidInput(_UNREADABLE) from error
+            if not await connection.fetchval("select pg_try_advisory_lock_shared($1)", FORMAT_LOCK):
+                raise StoreFailed(f"{self.where} is being upgraded: ask again when that is done")
+            if self.format_is_checked:
+                check_format(self.where, await connection.fetchval("select value from format"))
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     def read(self, query: str, *values: object, patience: float = 10.0) -> list[tuple[Any, ...]]:
         """The rows that a statement gives, on one of a few connections."""
@@ -140,6 +142,30 @@ class Link:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+def database_of(url: str) -> str:
+    """The address of a database without any password; what is no address is refused.
+
+    >>> database_of("postgresql://localhost/news")
+    'postgresql://localhost/news'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidInput(_UNREADABLE) from error
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise InvalidInput(f"url must begin with postgresql://; got {parts.scheme!r:.40}")
+    return public_address(url)
+
+
+async def connect(url: str) -> Connection:
+    """A connection, whatever the tables there are of."""
+    try:
+        connection: Connection = await _driver().connect(url, timeout=PATIENCE, server_settings=SESSION)
+        return connection
+    except (ValueError, OverflowError) as error:  # its words may hold part of a password
+        raise InvalidInput(_UNREADABLE) from error
 
 
 async def create_or_check_owner(connection: Connection, link: Link, mine: Mapping[str, str]) -> int:

@@ -70,6 +70,7 @@ class PostgresReader(StoreReader):
             has_format = link.read("select to_regclass('oddsmith.format') is not null")[0][0]
             found = link.read("select value from format")[0][0] if has_format else UNRELEASED
             check_format(link.where, found)
+            link.format_is_checked = True
             query = "select number, m.name, value from experiments e join meta m on experiment = number"
             rows = link.read(f"{query} where e.name = $1", link.experiment)
             if not rows:
