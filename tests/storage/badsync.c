@@ -1,6 +1,6 @@
-/* A disk whose syncs fail while the file $BADSYNC exists, and on which what a failed sync should have written is gone:
-   the system takes those pages for written and does not write them again, unless somebody changes them again.
-   Preloaded; after kill -9 the folder $DURABLE holds what a power cut would have left, at worst. */
+/* A disk whose syncs fail while the file $BADSYNC exists ($BADSYNC.seen tells that one has), and on which what a failed
+   sync should have written is gone: the system takes those pages for written and does not write them again, unless
+   somebody changes them again. Preloaded; after kill -9 the folder $DURABLE holds what a power cut would have left, at worst. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,12 @@ static int synced(int number, int file) {
     int result = failed ? -1 : (int)syscall(number, file);
     if (failed || result == 0) settle(file, failed);
     pthread_mutex_unlock(&lock);
-    if (failed) errno = EIO;
+    if (failed) {
+        char seen[2200];
+        snprintf(seen, sizeof seen, "%s.seen", bad);
+        close(open(seen, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        errno = EIO;
+    }
     return result;
 }
 
