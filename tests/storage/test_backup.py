@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.audit.doctor import doctor
+from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.policies.judge import judge
 from oddsmith.storage import (
     Activation,
@@ -33,6 +35,8 @@ from oddsmith.storage.backup import back_up
 from oddsmith.storage.formats import SCHEMAS, tables_of
 from oddsmith.storage.meta import FORMAT
 from oddsmith.storage.restoring import restore_backup
+from oddsmith.storage.sqlite.copying import read_pieces
+from service.served import wait
 from storage.samples import WithoutSnapshots, append, bits, made, policy
 from storage.server import Server
 from storage.test_bodies import offered
@@ -119,6 +123,8 @@ def test_all_four_ways_keep_every_bit(source: tuple[str, Store], target: str, tm
         assert reader.backup is not None
         assert reader.backup.restored is not None
         assert reader.backup[1:3] == (held.epoch, head)
+    (said,) = [one for one in doctor([target], experiment=experiment) if one.check == "restored"]
+    assert f"restored from a backup after position {head:,}" in said.what
 
 
 def reopened(place: str, experiment: str) -> Any:
@@ -218,6 +224,34 @@ def test_an_experiment_that_is_there_is_refused(server: Server, tmp_path: Path, 
         with pytest.raises(InvalidInput, match="experiment must be given"):
             restore_backup(tmp_path / "backup", server.url())
         assert len(list(store.lines(0, store.head()))) == sum(store.tally().values())
+
+
+def test_what_a_restore_has_left_that_failed_half_way_is_cleared_away(
+    server: Server, tmp_path: Path, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SQLiteStore(tmp_path / "news.sqlite", alone(), about=ABOUT) as store:
+        live(store)
+        back_up(str(store.path), tmp_path / "backup")
+
+    def broken(*_: Any) -> Iterator[Any]:
+        yield from islice(read_pieces(*_), 1)
+        raise ConnectionResetError("the server is gone")
+
+    hidden = "select number from oddsmith.experiments where name like '.restoring-%'"
+    with monkeypatch.context() as patch:
+        patch.setattr("oddsmith.storage.restoring.read_pieces", broken)
+        with pytest.raises(StoreFailed, match="could not be restored: the server is gone; nothing of it is seen"):
+            restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
+    ((number,),) = server.sql(hidden)
+    rows = f"select count(*) from oddsmith.events where experiment = {number}"
+    assert server.sql(rows)[0][0] > 0
+    with pytest.raises(InvalidInput, match=f"got '{experiment}'"):
+        open_reader(server.url(), experiment)
+    wait(lambda: server.sql("select count(*) from pg_locks where locktype = 'advisory'")[0][0] == 0)
+    restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
+    assert server.sql(hidden) == []
+    assert server.sql(rows)[0][0] == 0
+    assert all_of(server.url(), experiment)[:6] == all_of(str(tmp_path / "backup"))[:6]
 
 
 @pytest.mark.parametrize("to", ["file", "database"])

@@ -1,7 +1,9 @@
 """Backups of a store that is written to meanwhile: they end, hold one moment, and writers do not notice."""
 
 import asyncio
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,31 @@ def test_a_commit_after_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(AssertionError):
             back_up(str(store.path), tmp_path / "backup")
         assert max(steps) < 5
+
+
+def test_writers_go_on_while_erasing_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SQLiteStore(tmp_path / "news.sqlite", alone()) as store, closing(reading_of(store)) as reading:
+        append(store, made("b"))
+        pauses: list[int] = []
+
+        def pause(_: float) -> None:
+            pauses.extend(append(store, Reward(f"after{len(pauses)}", 1.0, 0.0)))
+            if len(pauses) == 3:
+                reading.execute("rollback")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("oddsmith.storage.sqlite.store.time.sleep", pause)
+            assert store.erase(5.0) == 2
+        assert len(pauses) == 3
+
+
+def reading_of(store: SQLiteStore) -> sqlite3.Connection:
+    """A connection of another program that goes on reading."""
+    append(store, made("a"))
+    connection = sqlite3.connect(store.path, isolation_level=None)
+    connection.execute("begin")
+    connection.execute("select count(*) from events").fetchone()
+    return connection
 
 
 def test_a_backup_of_postgresql_ends_below_transactions_that_run(

@@ -34,6 +34,7 @@ from oddsmith.storage import (
 from oddsmith.storage.base import Erased
 from oddsmith.storage.events import OwnDraw
 from oddsmith.storage.meta import FORMAT
+from oddsmith.storage.upgrading import upgrade
 from storage.samples import append, made, policy
 from storage.test_bodies import offered
 
@@ -44,6 +45,7 @@ ABOUT = {"experiment": "news", "seed": 7, "arms": ["x", "y", "z"]}
 @pytest.mark.parametrize("number", [2])
 def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
     shutil.copy(FILES / f"store-{number}.sqlite", tmp_path / "old.sqlite")
+    upgrade(str(tmp_path / "old.sqlite"), backup=None)
     wanted = json.loads((FILES / f"store-{number}.json").read_text())
     alone = judge(policy())
     assert alone is not None

@@ -244,15 +244,18 @@ class Finding(NamedTuple):
         return f"{self.level:8}{self.check:12}{self.what}.{' ' + self.advice if self.advice else ''}"
 
 
-def doctor(places: Sequence[str], *, now: float | None = None) -> list[Finding]:
-    """The findings of all checks in each store; `now` is the time to compare with (the clock's)."""
+def doctor(places: Sequence[str], *, now: float | None = None, experiment: str | None = None) -> list[Finding]:
+    """The findings of all checks in each store; `now` is the time to compare with (the clock's).
+
+    `experiment` says which one of a database; of a file it is the one it must be of.
+    """
     moment = time.time() if now is None else now
-    return [finding for place in places for finding in _examined(place, moment)]
+    return [finding for place in places for finding in _examined(place, moment, experiment)]
 
 
-def _examined(place: str, now: float) -> list[Finding]:
+def _examined(place: str, now: float, experiment: str | None) -> list[Finding]:
     try:
-        with closing(open_reader(place)) as reading:
+        with closing(open_reader(place, experiment)) as reading:
             chart = chart_of(reading, place, now)
             return [Finding(public_address(place), name, *check(chart)) for name, check in AILMENTS.items()]
     except OddsmithError as error:

@@ -39,7 +39,10 @@ def add_commands(commands: Commands) -> None:
     told.add_argument("--json", action="store_true", help="print JSON for programs")
     told.set_defaults(run=_history)
     health = commands.add_parser("doctor", help="what is wrong with stores, and what to do")
-    health.add_argument("stores", nargs="+", metavar="STORE", help="the files of stores")
+    health.add_argument("stores", nargs="+", metavar="STORE", help="the files of stores, or postgresql://…")
+    health.add_argument(
+        "--experiment", metavar="NAME", help="the experiment they must be of, or which one of a database"
+    )
     health.add_argument("--json", action="store_true", help="print JSON for programs")
     health.set_defaults(run=_doctor)
 
@@ -143,7 +146,7 @@ def _doctor(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.audit.doctor import doctor
     from oddsmith.storage.address import public_address
 
-    findings = doctor(asked.stores)
+    findings = doctor(asked.stores, experiment=asked.experiment)
     if asked.json:
         text = as_json([finding._asdict() for finding in findings])
     else:

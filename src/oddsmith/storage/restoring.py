@@ -130,6 +130,6 @@ async def _added(link: Link, source: sqlite3.Connection, meta: dict[str, str], l
         finally:
             connection.terminate()
     except server_errors() as error:
-        raise StoreFailed(f"{link.where} could not be restored: {one_line(error)}; nothing is there of it") from error
+        raise StoreFailed(f"{link.where} could not be restored: {one_line(error)}; nothing of it is seen") from error
     except sqlite3.Error as error:
         raise StoreFailed(f"the backup could not be read: {error}") from error

@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
@@ -21,10 +22,11 @@ from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock
 from oddsmith.storage.sqlite.reading import SQLiteReader
-from oddsmith.storage.sqlite.writing import NUMBER, WritePath, is_busy
+from oddsmith.storage.sqlite.writing import NUMBER, PATIENCE, WritePath, is_busy
 
 __all__ = ["SQLiteStore"]
 
+_PAUSE = 0.05  # seconds between two attempts at emptying a log that is being read
 _COLUMNS = "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers"
 _INSERT = (
     f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -133,14 +135,21 @@ class SQLiteStore(SQLiteReader):
         erased = self._change(
             ("delete from features where time < ?", (before,)), ("delete from contexts where time < ?", (before,))
         )
+        end = time.monotonic() + PATIENCE
+        while self._is_read():  # the write-ahead log still holds them
+            if time.monotonic() > end:
+                reason = "is being read by another program"
+                raise StoreFailed(f"{self.path} {reason}: contexts are still on disk, erase again")
+            time.sleep(_PAUSE)  # writers go on meanwhile
+        return erased
+
+    def _is_read(self) -> bool:
+        """Empty the write-ahead log; whether another program's reading was in the way."""
         try:
-            with self._writing.lock, self._reader, self._writing.patience():  # the write-ahead log still holds them
-                (held, *_) = self._writing.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            with self._writing.lock, self._reader:
+                return bool(self._writing.connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0])
         except sqlite3.Error as error:
             raise StoreFailed(f"{self.path} still holds contexts on disk, erase again: {error}") from error
-        if held:
-            raise StoreFailed(f"{self.path} is being read by another program: contexts are still on disk, erase again")
-        return erased
 
     def close(self) -> None:
         """Write what is queued, then let go of the file."""

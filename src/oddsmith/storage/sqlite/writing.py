@@ -13,7 +13,7 @@ from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.sqlite.files import connect, create_or_check_owner
 from oddsmith.storage.trouble import WriteTrouble
 
-__all__ = ["NUMBER", "WritePath", "displacement", "is_busy"]
+__all__ = ["NUMBER", "PATIENCE", "WritePath", "displacement", "is_busy"]
 
 NUMBER = attrgetter("st_dev", "st_ino")  # of a file: its name may become that of another
 PATIENCE = 2.0  # seconds to wait for the lock of another program
