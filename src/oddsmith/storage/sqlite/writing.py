@@ -66,9 +66,10 @@ class WritePath:
     def trouble(self) -> str:
         """What keeps it from writing, as far as is known now; empty if nothing does."""
         with self._telling:
-            if displacement(self.names, self.numbers):
-                _keep_apart(self.names, self.numbers)
             self._displaced = displacement(self.names, self.numbers)
+            if self._displaced:
+                _keep_apart(self.names, self.numbers)
+                self._displaced = displacement(self.names, self.numbers)
             self.told.become(self._displaced or self._fault)
             return self.told.text
 
@@ -114,7 +115,8 @@ class WritePath:
         """What was begun is on disk, in the file that is found there after a restart."""
         self.connection.execute("commit")
         self.commits += 1
-        self.settle()
+        if self.told.text or tuple(map(NUMBER, map(os.stat, self.names))) != self.numbers:
+            self.settle()
 
     def settle(self) -> None:
         """A commit went well: it is well again, if the file is in its place."""
