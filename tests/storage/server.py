@@ -34,6 +34,7 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it takes connections (after a kill: until it has recovered)."""
         command = [self._binary, "-D", self.folder, "-k", self.folder, "-h", "", "-c", "autovacuum=off"]
+        command += ["-c", "max_prepared_transactions=4"]
         with open(self.folder / "log", "ab") as log:  # autovacuum is off so that no transaction is here but the tests'
             self._child = subprocess.Popen(command, user=self._user, stdout=log, stderr=log)
         deadline = time.monotonic() + 60

@@ -67,7 +67,7 @@ def _serve(asked: argparse.Namespace) -> str:
         for one in opened:
             _log.info("experiment %s of %s, store %s", one.file.name, one.file.path, one.settings.place)
         _log.info("listening on %s %s keys", address, "with" if ring else "without")
-        app = make_app(opened, keys=ring, rate=rate, access_log=access_log)
+        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room)
         serve(app, door, room=room, drain_s=drain_s)
     _log.info("stopped; what was answered is on disk")
     return ""

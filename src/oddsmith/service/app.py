@@ -12,6 +12,7 @@ import msgspec
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed, place_of
 from oddsmith.service.access import ANYONE, Forbidden, authorize, check_scope
 from oddsmith.service.clock import Clock
+from oddsmith.service.connections import Connections
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
@@ -170,12 +171,14 @@ def make_app(
     clock: Clock | None = None,
     rate: Rate | None = None,
     access_log: Callable[[AccessLine], None] | None = None,
+    room: Connections | None = None,
 ) -> Limits:
     """The ASGI application that serves these experiments, and closes their stores at its end.
 
-    `rate` is that of keys that have none of their own; `access_log` is given a line for each answer.
+    `rate` is that of keys that have none of their own; `access_log` is given a line for each answer; `room`
+    has the connections of its server, for metrics.
     """
-    service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate)
+    service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
     app = App(service, access_log)
     sizes = {route.path: route.body_bytes for route in ROUTES}
     return Limits(

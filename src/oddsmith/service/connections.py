@@ -34,9 +34,15 @@ class Connections:
     spare: int = 16
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
+    refused: Counter[int] = field(default_factory=Counter)  # below the application, by status
     _by_network: Counter[str] = field(default_factory=Counter)
     _taken: int = 0
     _spares: dict[Spare, None] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> int:
+        """How many there are, without those that are kept for health."""
+        return self._taken
 
     def admit(self, address: str) -> Admission:
         """What a new connection from there may ask for; it is counted until it leaves, unless it is "none"."""

@@ -76,7 +76,7 @@ class Follower:
         self._load_expert, self._every = opened.load_expert, opened.settings.snapshot_every
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
-        self._since = 0
+        self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
         self._ladder, self._oldest = Ladder(), inf
         self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
@@ -85,6 +85,7 @@ class Follower:
         self.behind = 0  # events that were seen in the log and are not in the state
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
         self.snapshot: int | None = None
+        self.snapshot_time: float | None = None
         self.trouble = "its state is being restored"
         self.torn = False  # a state is being written in place, or was left half way
         self._folded = Folded(None, 0, opened.policy)
@@ -95,7 +96,8 @@ class Follower:
         self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
         self._ladder.keep(self._folded, 0)
         kept = await asyncio.to_thread(self._store.snapshots)
-        self.snapshot = kept[-1].position if kept else None
+        if kept:
+            self.snapshot, self.snapshot_time = kept[-1].position, kept[-1].time
         self.trouble = ""
 
     @property
@@ -162,9 +164,9 @@ class Follower:
             self._become(await self._settled(before, steps, head))
         self.behind, self._oldest = left.waiting, left.oldest
         self._count(steps)
-        self._since += len(steps)
+        self.unsaved += len(steps)
         self._ladder.keep(self._folded, len(steps))
-        if self._since >= self._every or due.rewritten:
+        if self.unsaved >= self._every or due.rewritten:
             await self.save()
 
     async def _refolded(self, head: int) -> Folded:
@@ -192,7 +194,7 @@ class Follower:
                 return
             snapshot, content = snapshot_of(folded, self._clock())
         await asyncio.to_thread(self._store.keep, snapshot, content)
-        self.snapshot, self._since = folded.position, 0
+        self.snapshot, self.snapshot_time, self.unsaved = folded.position, snapshot.time, 0
 
     def _look(self, after: int, gathers: bool) -> tuple[int, Due, list[Item], Due]:
         """The position to go on to, what is due up to there, with decisions, and what is left for later."""

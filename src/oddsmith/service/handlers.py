@@ -15,6 +15,7 @@ from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
+from oddsmith.service.vitals import lag_warning, vitals_of
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward, is_id
@@ -119,7 +120,8 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
 
 async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     """Counts and positions."""
-    events, head = await experiment.long_reads.run(lambda: (experiment.store.tally(), experiment.store.head()))
+    store = experiment.store
+    events, head, hold_up = await experiment.long_reads.run(lambda: (store.tally(), store.head(), store.hold_up()))
     follower, guard = experiment.follower, experiment.follower.now.experts
     arms: dict[str, dict[str, float | int | None]] = {}
     for number, arm in enumerate(experiment.arms):
@@ -143,12 +145,18 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
         follower.snapshot,
         follower.refolds,
         *experiment.store.epochs[-1],
+        vitals_of(experiment, hold_up),
     )
 
 
 async def metrics(service: Service, _: Key) -> Response:
     """Metrics of all experiments."""
-    return Response(200, service.metrics.text(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+    await service.hold_ups.look()
+    parts = []
+    for part in service.metrics.parts():
+        parts.append(part)
+        await asyncio.sleep(0)  # there may be 2,000 experiments: others have their turn between two metrics
+    return Response(200, b"".join(parts), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
 
 async def health(_: Service, __: Key) -> m.Health:
@@ -161,7 +169,8 @@ async def ready(service: Service, key: Key) -> m.Health | Response:
     # anybody may ask, as often as they like; who has a key is told what is so now
     troubles = await service.seldom(_troubles) if key is NOBODY else await _troubles(service)
     told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
-    answer = m.Health(not troubles and not service.draining, told, service.draining)
+    warnings = {} if key is NOBODY else await _warnings(service, key)
+    answer = m.Health(not troubles and not service.draining, told, service.draining, warnings)
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 
 
@@ -174,6 +183,14 @@ async def _troubles(service: Service) -> dict[str, str]:
     """What keeps experiments from deciding, by name."""
     sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
     return {name: trouble for name, trouble in sentences.items() if trouble}
+
+
+async def _warnings(service: Service, key: Key) -> dict[str, str]:
+    """What does not keep experiments from deciding, and should not last, by name."""
+    await service.hold_ups.look()
+    readable = {name: one for name, one in service.experiments.items() if key.may("read", name)}
+    sentences = {name: lag_warning(one, service.hold_ups.of(one)) for name, one in readable.items()}
+    return {name: warning for name, warning in sentences.items() if warning}
 
 
 async def _trouble(experiment: Experiment) -> str:

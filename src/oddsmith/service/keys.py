@@ -107,6 +107,16 @@ class KeyRing:
         now = self._clock()
         return any(now < end for _, end in self._ends.values())
 
+    def seconds_left(self, within: float) -> dict[str, float]:
+        """How long keys are still in force that end `within` so many seconds, by name, the soonest first."""
+        self._read_again()
+        now, ends = self._clock(), dict[str, float]()
+        for key, end in self._ends.values():
+            if key is not None and now < end:
+                ends[key.name] = max(end, ends.get(key.name, end))  # of the tokens of a key the last one counts
+        soon = sorted((end, name) for name, end in ends.items() if end <= now + within)
+        return {name: end - now for end, name in soon}
+
     def _read_again(self) -> None:
         stamp = _stamp(self.path)
         if stamp != self._stamp:

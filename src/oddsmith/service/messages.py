@@ -10,7 +10,7 @@ from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
 __all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "Health", "PATTERNS", "PosteriorAnswer"]
-__all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange", "Stats"]
+__all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange", "Stats", "Vitals"]
 
 MOST = 1000  # entries of one batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
@@ -208,6 +208,24 @@ class PosteriorAnswer(msgspec.Struct):
     retired: list[str]
 
 
+class Vitals(msgspec.Struct):
+    """How well an experiment writes and learns.
+
+    `lag_events` are committed and not learnt, and the oldest of them waits for `lag_s`; `unsaved` rewards were learnt
+    since the newest snapshot, which is `snapshot_age_s` old. `oldest_transaction_s` is that of a PostgreSQL server.
+    """
+
+    write_trouble: str
+    write_failures: int
+    last_write_age_s: float | None
+    lag_events: int
+    lag_s: float
+    unsaved: int
+    snapshot_age_s: float | None
+    oldest_transaction_s: float | None
+    warning: str
+
+
 class Stats(msgspec.Struct):
     """Counts and positions, for people and dashboards.
 
@@ -226,11 +244,16 @@ class Stats(msgspec.Struct):
     refolds: int
     epoch: str
     epoch_after: int
+    vitals: Vitals
 
 
 class Health(msgspec.Struct, omit_defaults=True):
-    """Whether it is well; each experiment's trouble in a sentence, if there is any, and whether the process stops."""
+    """Whether it is well; each experiment's trouble in a sentence, if there is any, and whether the process stops.
+
+    `warnings` are about experiments that decide, and learn late.
+    """
 
     ok: bool
     experiments: dict[str, str]
     stopping: bool = False
+    warnings: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,30 +1,44 @@
-"""Metrics in the format of Prometheus; latencies come from a monotonic clock."""
+"""Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
-from collections.abc import Callable, Iterable
+What routes answer is counted by prometheus_client as it happens. All else is read at a scrape, from memory, and written
+by `families`: there may be thousands of experiments, and this takes a small part of the library's time for them.
+"""
+
+import os
+import platform
+import threading
+from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 
-from oddsmith.experts.guarded import Guarded
-from oddsmith.service.experiment import Experiment
+import oddsmith
+from oddsmith import kernels
+from oddsmith.service.families import BY_EXPERIMENT, Family, Seen, decided, expert_failures, labels, sync_seconds
+from oddsmith.service.vitals import vitals_of
+
+if TYPE_CHECKING:
+    from oddsmith.service.process import Service
 
 __all__ = ["Metrics"]
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_SOON = 14 * 86_400.0  # seconds before its end in which a key is shown
+_PIECE = 200  # experiments that are looked at in one turn
+_KEYS = 100  # that have series of their own
 
 
 class Metrics:
-    """Counts of one process; `text` is what a scrape gets."""
+    """Counts of one process; `parts` are what a scrape gets."""
 
-    def __init__(self, experiments: Iterable[Experiment]) -> None:
+    def __init__(self, service: "Service") -> None:
+        self._service = service
         registry = self._registry = CollectorRegistry()
-        labels = ("route", "status")
-        self._answers = Counter("oddsmith_answers", "Answers by route and status.", labels, registry=registry)
-        self._seconds = Histogram(
-            "oddsmith_seconds", "Time to answer.", labels[:1], buckets=_BUCKETS, registry=registry
-        )
-        self._registry.register(_State(experiments))
+        names = ("route", "status")
+        self._answers = Counter("oddsmith_answers", "Answers by route and status.", names, registry=registry)
+        self._seconds = Histogram("oddsmith_seconds", "Time to answer.", names[:1], buckets=_BUCKETS, registry=registry)
+        ProcessCollector(registry=registry)
         self.series = cache(self._series)
 
     def _series(self, route: str, status: int) -> tuple[Counter, Histogram]:
@@ -33,37 +47,48 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics as of now."""
-        return generate_latest(self._registry)
+        return b"".join(self.parts())
+
+    def parts(self) -> Iterator[bytes]:
+        """The metrics one after the other, so that others may have their turn in between."""
+        yield generate_latest(self._registry)
+        for family in self._of_process():
+            yield family.text()
+        hold_ups, seen = self._service.hold_ups, list[Seen]()
+        for one in self._service.experiments.values():
+            seen.append(Seen.of(one, vitals_of(one, hold_ups.of(one))))
+            if not len(seen) % _PIECE:
+                yield b""
+        for name, kind, summary, value in BY_EXPERIMENT:
+            samples = ((one.label, number) for one in seen if (number := value(one)) is not None)
+            yield Family(name, kind, summary, samples).text()
+        yield decided(seen).text()
+        yield expert_failures(seen).text()
+        yield sync_seconds(seen).text()
+
+    def _of_process(self) -> Iterator[Family]:
+        service, room = self._service, self._service.room
+        versions = {"version": oddsmith.__version__, "python": platform.python_version()}
+        arithmetic = "numpy" if kernels.compiled() is None else "numba"
+        build = labels(*versions.items(), ("kernels", arithmetic))
+        yield Family("oddsmith_build_info", "gauge", "What is running: always 1.", [(build, 1)])
+        yield Family("oddsmith_stopping", "gauge", "1 from SIGTERM on.", [("", int(service.draining))])
+        yield Family("process_threads", "gauge", "Threads of the process.", [("", _threads())])
+        yield Family("oddsmith_connections", "gauge", "Connections, without those for health.", [("", room.taken)])
+        yield Family("oddsmith_connections_limit", "gauge", "The most there may be.", [("", room.most)])
+        refused = [(labels(("status", status)), times) for status, times in list(room.refused.items())]
+        yield Family("oddsmith_wire_refusals_total", "counter", "Refused below the application.", refused)
+        beyond = [(labels(("key", key)), times) for key, times in list(service.rates.refused.items())]
+        yield Family("oddsmith_rate_refusals_total", "counter", "Calls beyond the rate of a key.", beyond)
+        left = {} if service.ring is None else service.ring.seconds_left(_SOON)
+        ending = [(labels(("key", key)), seconds) for key, seconds in list(left.items())[:_KEYS]]
+        yield Family("oddsmith_key_seconds_left", "gauge", "Time until a key ends, in its last 14 days.", ending)
+        ages = [(labels(("database", place)), age) for place, age in service.hold_ups.ages().items()]
+        yield Family("oddsmith_oldest_transaction_seconds", "gauge", "Age of a server's oldest transaction.", ages)
 
 
-class _State:
-    """What experiments know of themselves, read at each scrape."""
-
-    def __init__(self, experiments: Iterable[Experiment]) -> None:
-        self._experiments = experiments
-
-    def collect(self) -> Iterable[Metric]:
-        by_experiment: dict[str, tuple[str, Callable[[Experiment], float]]] = {
-            "position": ("Position that the state is the fold up to.", lambda e: e.follower.now.position),
-            "waiting": ("Events not yet handed to the store.", lambda e: e.writer.waiting),
-            "refolds": ("Folds from an older snapshot, because history was corrected.", lambda e: e.follower.refolds),
-            "refused_rewards": ("Rewards that the policy would not take.", lambda e: e.follower.refused),
-        }
-        for name, (summary, value) in by_experiment.items():
-            gauge = GaugeMetricFamily(f"oddsmith_{name}", summary, labels=["experiment"])
-            for experiment in self._experiments:
-                gauge.add_metric([experiment.name], value(experiment))
-            yield gauge
-        decided = CounterMetricFamily("oddsmith_decided", "Decisions made here.", labels=["experiment", "arm"])
-        failed = CounterMetricFamily(
-            "oddsmith_expert_failures", "Times an expert went to sleep.", labels=["experiment", "expert", "kind"]
-        )
-        for experiment in self._experiments:
-            for arm, times in experiment.decided.items():
-                decided.add_metric([experiment.name, arm], times)
-            experts = experiment.follower.now.experts
-            for expert, kinds in (experts.failures() if isinstance(experts, Guarded) else {}).items():
-                for kind, times in kinds.items():
-                    failed.add_metric([experiment.name, expert, kind], times)
-        yield decided
-        yield failed
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()  # those that Python knows

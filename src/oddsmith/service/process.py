@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed, place_of
 from oddsmith.service.alarms import Alarms
 from oddsmith.service.clock import Clock
+from oddsmith.service.connections import Connections
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.long_reads import LongReads
@@ -16,6 +17,7 @@ from oddsmith.service.metrics import Metrics
 from oddsmith.service.openapi import document
 from oddsmith.service.opening import Opened
 from oddsmith.service.rates import Rate, Rates, WrongKeys
+from oddsmith.service.vitals import HoldUps
 
 if TYPE_CHECKING:
     from oddsmith.service.routes import Route
@@ -32,7 +34,7 @@ class NotFound(InvalidInput):
 class Service:
     """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes.
 
-    `rate` is that of keys that have none of their own.
+    `rate` is that of keys that have none of their own; `room` has the connections of its server.
     """
 
     def __init__(
@@ -43,14 +45,16 @@ class Service:
         ring: KeyRing | None = None,
         clock: Clock | None = None,
         rate: Rate | None = None,
+        room: Connections | None = None,
     ) -> None:
         self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
         self.document = document(routes)  # made once: everybody may ask for it
         self.draining = False
         self._looking, self._look_again, self._found = asyncio.Lock(), 0.0, dict[str, str]()
         self.experiments: dict[str, Experiment] = {}
-        self.metrics = Metrics(self.experiments.values())
-        self.rates, self.wrong_keys = Rates(rate), WrongKeys()
+        self.rates, self.wrong_keys, self.room = Rates(rate), WrongKeys(), room or Connections()
+        self.hold_ups = HoldUps(self.experiments.values())
+        self.metrics = Metrics(self)
         self._restoring: asyncio.Task[None] | None = None
         self._long_reads = LongReads()
 

@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated
@@ -88,6 +88,7 @@ class Rates:
     def __init__(self, default: Rate | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.default, self._clock = default, clock
         self._buckets: dict[str, _Bucket] = {}
+        self.refused: Counter[str] = Counter()  # calls, by the name of their key
 
     def count_call(self, name: str, rate: Rate | None) -> None:
         """Count one call of a key, or raise TooMany."""
@@ -104,6 +105,7 @@ class Rates:
         if bucket is None or bucket.rate != rate:
             bucket = self._buckets[name] = _Bucket(rate, now)
         if wait := bucket.take(calls, now, least):
+            self.refused[name] += 1
             raise TooMany(rate, wait)
 
 

@@ -1,6 +1,7 @@
 """The server below the application: uvicorn, with limits on time, and on what it holds before a request has a head."""
 
 import gc
+import logging
 import math
 import signal
 import socket
@@ -28,6 +29,10 @@ HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
 """The paths that are answered on spare connections."""
 
 
+_requests = logging.getLogger("uvicorn.error.requests")
+_requests.setLevel(logging.ERROR)  # a line for each broken request lets strangers fill the log: they are counted
+
+
 class Wire(HttpToolsProtocol):
     """A connection whose requests must come whole within `request_s` seconds, with heads of bounded size.
 
@@ -50,7 +55,7 @@ class Wire(HttpToolsProtocol):
 
     def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._room = room
+        self._room, self.logger = room, _requests
         self._in_head, self._taken, self._over = True, 0, False
         self._timer: TimerHandle | None = None
         self._stall: TimerHandle | None = None
@@ -239,7 +244,8 @@ class Wire(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Send the refusal and close; where the answer to an earlier request is due or half sent, only close."""
+        """Send the refusal, count it and close; where an earlier answer is due or half sent, only close."""
+        self._room.refused[refusal.status] += 1
         last = self.cycle
         free = last is None or (last.response_complete and self._in_head)  # else it was answered before its body came
         if free or not (self._in_head or self.pipeline or last.response_started):

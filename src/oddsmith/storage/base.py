@@ -18,6 +18,7 @@ from oddsmith.storage.events import (
     OwnDraw,
     Reward,
 )
+from oddsmith.storage.hold_up import HoldUp
 
 __all__ = ["BackupFacts", "ContextErased", "DECISION_KINDS", "DamagedSnapshot", "Erased", "EventKind", "Evidence"]
 __all__ += ["Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store", "Window"]
@@ -172,6 +173,9 @@ class Reading(Foldable, Protocol):
 
     def head(self) -> int:
         """The last position that readers may see; 0 if there is none."""
+
+    def hold_up(self) -> HoldUp | None:
+        """The oldest transaction that keeps events from readers; None where no transaction can."""
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         """What the odds of the decisions at these positions were made from, in the order asked for."""

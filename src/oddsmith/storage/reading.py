@@ -21,6 +21,7 @@ from oddsmith.storage.base import (
     Snapshot,
     Window,
 )
+from oddsmith.storage.hold_up import HoldUp
 from oddsmith.storage.meta import backup_facts
 from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
 
@@ -113,6 +114,9 @@ class StoreReader(Reading, ABC):
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         return [read_evidence(*row) for row in self._rows(self.queries.evidence, positions)]
+
+    def hold_up(self) -> HoldUp | None:
+        return None
 
     def tally(self) -> dict[EventKind, int]:
         return dict(self._read(self.queries.tally, patience=_LONG))

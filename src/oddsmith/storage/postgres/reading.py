@@ -12,9 +12,11 @@ from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.spelling import hint
 from oddsmith.storage.base import DECISION_KINDS
 from oddsmith.storage.formats import SCHEMAS
+from oddsmith.storage.hold_up import HoldUp
 from oddsmith.storage.meta import FORMAT, UNRELEASED, check_format
 from oddsmith.storage.postgres.copying import copy_experiment
 from oddsmith.storage.postgres.link import PLACES, SHIFT, Link, one_line, server_errors
+from oddsmith.storage.postgres.transactions import OldestTransaction
 from oddsmith.storage.reading import Queries, StoreReader
 
 __all__ = ["PostgresReader"]
@@ -63,7 +65,7 @@ class PostgresReader(StoreReader):
         self._open(Link(url, experiment))
 
     def _open(self, link: Link) -> None:
-        self._link = link
+        self._link, self._oldest = link, OldestTransaction()
         try:
             if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][0]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
@@ -83,6 +85,10 @@ class PostgresReader(StoreReader):
             link.close()
             raise
         self._number: int = rows[0][0]
+
+    def hold_up(self) -> HoldUp:
+        """The oldest transaction that is open on the server, and what it keeps from readers."""
+        return self._oldest.look(self._link.read)
 
     def close(self) -> None:
         """Let go of the server."""
