@@ -22,7 +22,7 @@ from benchmarks.service_load import policy_file
 from oddsmith.service.app import make_app
 from oddsmith.service.messages import Decide
 from oddsmith.service.opening import open_experiments
-from oddsmith.service.wire import serve
+from oddsmith.service.server import serve
 from oddsmith.storage import Event, Receipt
 
 

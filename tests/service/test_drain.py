@@ -29,7 +29,7 @@ def bank(arms):
     return od.FunctionExperts({"one": says}, arms)
 """
 PYTHON = '[experts.any]\nkind = "python"\nfactory = "slow_context:bank"\n'
-HURRY = "from oddsmith.service import wire\nwire.GRACE_S = 0.5\n"
+HURRY = "from oddsmith.service import server\nserver.GRACE_S = 0.5\n"
 BROKEN = (
     HURRY
     + """

@@ -40,7 +40,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _serve(asked: argparse.Namespace) -> str:
-    serve = import_extra("oddsmith.service.wire", "serve needs", "service").serve
+    serve = import_extra("oddsmith.service.server", "serve needs", "service").serve
     from oddsmith.service.access import check_bind
     from oddsmith.service.app import make_app
     from oddsmith.service.connections import Connections

@@ -102,8 +102,7 @@ class App:
 
     async def __call__(self, call: Call, body: bytes) -> Response:
         """The answer to one call."""
-        start = time.perf_counter()
-        route, name, answer = call.route, None, None
+        start, route, name, answer = time.perf_counter(), call.route, None, None
         if route.method == "GET":
             query = dict(parse_qsl(call.query.decode("latin-1"), keep_blank_values=True))
             body = _encode(query | call.parameters)
@@ -115,9 +114,7 @@ class App:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
                 if body.count(b":") > 1:  # there are two keys, if they are no text
                     keys = list(filter(None, _keys(body)))
-                    if (
-                        len(keys) != len(set(keys)) or b"\\" in body
-                    ):  # in a batch they may; with escapes they look alike
+                    if len(keys) != len(set(keys)) or b"\\" in body:  # they may in a batch, and look alike with escapes
                         check_keys(body)
                 name = message.experiment
                 if name is None and len(experiments) == 1:

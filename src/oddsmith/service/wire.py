@@ -1,15 +1,9 @@
-"""The server below the application: uvicorn, with limits on time, and on what it holds before a request has a head."""
+"""Connections below the application: uvicorn's, with limits on time, and on what is held before a head is there."""
 
-import gc
 import logging
-import math
-import signal
-import socket
-import time
 from asyncio import TimerHandle, Transport
 from functools import lru_cache, partial
 from http import HTTPStatus
-from types import FrameType
 from typing import Any, ClassVar
 
 import uvicorn
@@ -19,15 +13,10 @@ from oddsmith.service.connections import Connections
 from oddsmith.service.limits import SAFE_HEADERS, Limits
 from oddsmith.service.response import Refusal
 
-__all__ = ["GRACE_S", "HEALTH", "Wire", "serve", "server_config"]
-
-
-GRACE_S = 10
-"""Seconds that requests under way have when the service stops; then they get 503."""
+__all__ = ["HEALTH", "Wire", "server_config"]
 
 HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
 """The paths that are answered on spare connections."""
-
 
 _requests = logging.getLogger("uvicorn.error.requests")
 _requests.setLevel(logging.ERROR)  # a line for each broken request lets strangers fill the log: they are counted
@@ -290,39 +279,3 @@ def server_config(
         server_header=False,
         proxy_headers=False,
     )
-
-
-def serve(app: Limits, door: socket.socket, *, room: Connections | None = None, drain_s: float = 0.0) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
-
-    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered as before: whoever sends requests
-    here has this time to see it. SIGINT, or a second signal, does not wait.
-    """
-    room = room or Connections()
-    config = server_config(app, host="", port=0, room=room)
-    config.timeout_graceful_shutdown = GRACE_S
-    gc.freeze()  # what is loaded now stays: the collector need not look at it again
-    gc.set_threshold(10_000, 20, 20)  # a request leaves hundreds of objects, and none of them in circles
-    _Server(config, app, room, drain_s).run(sockets=[door])
-
-
-class _Server(uvicorn.Server):
-    """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself the signal once more."""
-
-    def __init__(self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float) -> None:
-        super().__init__(config)
-        self._app, self._room, self._drain_s = app, room, drain_s
-        self._until = math.inf
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        if sig == signal.SIGTERM and self._until == math.inf:
-            self._app.drain()
-            self._room.closing = True
-            self._until = time.monotonic() + self._drain_s
-        else:
-            self.should_exit = True
-
-    async def on_tick(self, counter: int) -> bool:
-        self.should_exit = self.should_exit or time.monotonic() >= self._until
-        return await super().on_tick(counter)
