@@ -4,11 +4,13 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from oddsmith.service.connections import Admission, Connections
 from oddsmith.service.keys import create
@@ -122,6 +124,34 @@ def test_pipelining_has_a_depth() -> None:
     with served(many := Echo(), Lenient) as (port, _), connected(port) as line:
         line.sendall(GET * 400)
         assert len(answers(line)) == many.asked == 400  # teeth
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_waits_to_be_parsed_is_bounded(monkeypatch: Any, bounded: bool) -> None:
+    """One request and a bit in each piece: answers keep up, and more is sent than is parsed meanwhile."""
+    longest, most = 0, 1 << 18  # what one read of a socket gives
+
+    class Watched(Strict):
+        def data_received(self, data: bytes) -> None:
+            nonlocal longest
+            super().data_received(data)
+            longest = max(longest, len(self._rest))
+
+    if not bounded:
+        monkeypatch.setattr("oddsmith.service.wire.Flow", lambda transport, _: FlowControl(transport))
+    request = b"GET /healthz HTTP/1.1\r\n" + HOST + b"X-Long: " + b"x" * 9000 + b"\r\n\r\n"
+    with served(Echo(), Watched) as (port, _), connected(port) as line:
+        line.settimeout(5)
+        reader = Thread(target=lambda: answers(line))
+        reader.start()
+        with suppress(OSError):
+            for _ in range(20 if bounded else 1000):
+                line.sendall(request * 100)
+                if longest > most:
+                    break
+        reader.join()
+    assert longest > 0
+    assert (longest <= most) is bounded  # the second is broken
 
 
 def test_health_is_answered_while_all_connections_are_taken() -> None:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from oddsmith.service.connections import Connections
@@ -55,6 +56,7 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """A new connection; its time runs from now, whether or not it sends anything."""
         super().connection_made(transport)
+        self.flow = Flow(transport, self._rest)
         self._address = self.client[0] if self.client else ""
         self._admission = self._room.admit(self._address)
         if self._admission == "none":
@@ -243,6 +245,21 @@ class Wire(HttpToolsProtocol):
             self.transport.write(head % len(response.body) + response.body)
         self.transport.close()
         self._watch()
+
+
+class Flow(FlowControl):
+    """Reads on only when all that has come is parsed: `rest` holds what is not, and one more piece from the socket."""
+
+    def __init__(self, transport: Transport, rest: bytearray) -> None:
+        super().__init__(transport)
+        self._rest = rest
+
+    def resume_reading(self) -> None:
+        """What was asked for is answered, or its body taken."""
+        if self._rest:
+            self.read_paused = False  # the one who parses the last of it reads on
+        else:
+            super().resume_reading()
 
 
 @lru_cache(maxsize=256)
