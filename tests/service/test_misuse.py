@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+import oddsmith as od
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import create
+from oddsmith.service.wrong_messages import _once
 from service.served import CONTEXT, EXPERTS, Here, here, place
 from service.test_modes import BENCH
 
@@ -250,6 +252,24 @@ def test_a_key_that_stands_twice_is_refused(plain: Here, path: str, body: str) -
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("a key must stand once in an object; got ")
     assert plain.experiment().store.head() == before
+
+
+def test_one_of_many_keys_that_stands_twice_is_found_in_one_pass() -> None:
+    """Quadratic work would be minutes here: a megabyte of keys, the last one twice."""
+    asked = 0
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            nonlocal asked
+            asked += 1
+            return super().__hash__()
+
+    names = [Name(f"{i:x}") for i in range(2000)]
+    with pytest.raises(od.InvalidInput, match="got '7cf' twice"):
+        _once([(name, None) for name in [*names, names[-1]]])
+    assert asked <= 2 * (len(names) + 1)
 
 
 def test_keys_that_look_alike_are_not_refused(plain: Here) -> None:

@@ -79,10 +79,11 @@ def check_keys(body: bytes) -> None:
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
-    names = {name for name, _ in pairs}
-    if len(names) < len(pairs):
-        double = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
-        raise InvalidInput(f"a key must stand once in an object; got {double!r:.60} twice: leave one of them out")
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise InvalidInput(f"a key must stand once in an object; got {name!r:.60} twice: leave one of them out")
+        names.add(name)
 
 
 def _kinds(names: str) -> str:
