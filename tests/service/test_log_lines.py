@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,31 @@ def test_the_access_log_is_standard_output_or_a_file_that_may_be_moved(tmp_path:
         AccessLog(str(tmp_path / "no" / "folder"))
     monkeypatch.undo()
     assert main(["serve", str(place(tmp_path)), "--port", "0", "--access-log", str(tmp_path / "no" / "folder")]) == 2
+
+
+def test_an_access_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, caplog: Any) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    with here(place(tmp_path)) as served, closing(AccessLog(str(folder / "access.jsonl"))) as write:
+        served.app.app._access_log = write
+        served.decide("first")
+        shutil.rmtree(folder)
+        with caplog.at_level(logging.INFO):
+            for id in ("second", "third"):
+                assert served.decide(id)["new"]
+            folder.mkdir()
+            served.decide("fourth")
+    assert [json.loads(line)["decision"] for line in (folder / "access.jsonl").read_text().splitlines()] == ["fourth"]
+    told = [record.getMessage() for record in caplog.records if "access log" in record.getMessage()]
+    assert len(told) == 2
+    assert "cannot be written, its lines are left out: " in told[0]
+    assert told[1].endswith("is written again")
+
+
+def test_a_full_disk_under_the_access_log_is_told_once(caplog: Any, capsys: Any) -> None:
+    with closing(AccessLog("/dev/full")) as write:
+        for _ in range(3):
+            write(AccessLine("GET", "/v1/stats", 200, 0.5, 100))
+    assert len(caplog.records) == 1
+    assert "No space left" in caplog.text
+    assert "Traceback" not in capsys.readouterr().err

@@ -7,6 +7,7 @@ enough to find the line of code.
 import logging
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -23,6 +24,7 @@ LogFormat: TypeAlias = Literal["text", "json"]
 _Exception: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 _FRAMES = 30  # of an exception that no code expects
 _encode = msgspec.json.Encoder().encode
+_log = logging.getLogger(__name__)
 
 
 class _TextLines(logging.Formatter):
@@ -64,7 +66,10 @@ def set_up_logging(form: LogFormat) -> None:
 
 
 class AccessLog:
-    """Writes lines to the end of a file, which is made anew if it was moved away; `-` is standard output."""
+    """Writes lines to the end of a file, which is made anew if it was moved away; `-` is standard output.
+
+    Lines that cannot be written are left out, and the log says so once: what is answered does not wait for them.
+    """
 
     def __init__(self, place: str) -> None:
         try:
@@ -72,16 +77,31 @@ class AccessLog:
         except OSError as error:
             got = f"{place!r:.120}, {error.strerror}"
             raise BadFile(f"access-log must be a file that can be written; got {got}") from error
-        self._handler = handler
+        handler.handleError = _raise  # type: ignore[method-assign, assignment]
+        self._place, self._handler, self._failing = place, handler, False
 
     def __call__(self, line: AccessLine) -> None:
         """Write one line."""
         text = _encode({"time": _time(time.time())} | msgspec.structs.asdict(line)).decode()
-        self._handler.emit(logging.LogRecord("oddsmith.access", logging.INFO, "", 0, text, (), None))
+        try:
+            self._handler.emit(logging.LogRecord("oddsmith.access", logging.INFO, "", 0, text, (), None))
+            if self._failing:
+                _log.info("the access log %s is written again", self._place)
+            self._failing = False
+        except (OSError, ValueError) as error:  # a full disk, a folder that is gone, an output that was closed
+            if not self._failing:
+                _log.error("the access log %s cannot be written, its lines are left out: %s", self._place, error)
+            self._failing = True
 
     def close(self) -> None:
         """Let go of the file."""
-        self._handler.close()
+        with suppress(OSError, ValueError):  # what could not be written, once more
+            self._handler.close()
+
+
+def _raise(_: logging.LogRecord) -> None:
+    """What a handler does with an error: it is the caller's."""
+    raise  # noqa: PLE0704, handlers call this while they handle the error
 
 
 def _time(seconds: float) -> str:
