@@ -1,14 +1,17 @@
-"""Connections: how many a server has, from where, and what one more may ask for."""
+"""Connections: how many a server has, from where, what one more may ask for, and when more is read of one."""
 
+from asyncio import Transport
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from uvicorn.protocols.http.flow_control import FlowControl
+
 from oddsmith.service.access import is_loopback
 from oddsmith.service.rates import network_of
 
-__all__ = ["Admission", "Connections", "Spare"]
+__all__ = ["Admission", "Connections", "Flow", "Spare"]
 
 Admission: TypeAlias = Literal["all", "health", "none"]
 
@@ -71,3 +74,18 @@ class Connections:
         self._by_network[network] -= 1
         if self._by_network[network] <= 0:
             del self._by_network[network]
+
+
+class Flow(FlowControl):
+    """Reads on only when all that has come is parsed: `rest` holds what is not, and one more piece from the socket."""
+
+    def __init__(self, transport: Transport, rest: bytearray) -> None:
+        super().__init__(transport)
+        self._rest = rest
+
+    def resume_reading(self) -> None:
+        """What was asked for is answered, or its body taken."""
+        if self._rest:
+            self.read_paused = False  # the one who parses the last of it reads on
+        else:
+            super().resume_reading()

@@ -7,10 +7,9 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from oddsmith.service.connections import Connections
+from oddsmith.service.connections import Connections, Flow
 from oddsmith.service.limits import SAFE_HEADERS, Limits
 from oddsmith.service.response import Refusal
 
@@ -245,21 +244,6 @@ class Wire(HttpToolsProtocol):
             self.transport.write(head % len(response.body) + response.body)
         self.transport.close()
         self._watch()
-
-
-class Flow(FlowControl):
-    """Reads on only when all that has come is parsed: `rest` holds what is not, and one more piece from the socket."""
-
-    def __init__(self, transport: Transport, rest: bytearray) -> None:
-        super().__init__(transport)
-        self._rest = rest
-
-    def resume_reading(self) -> None:
-        """What was asked for is answered, or its body taken."""
-        if self._rest:
-            self.read_paused = False  # the one who parses the last of it reads on
-        else:
-            super().resume_reading()
 
 
 @lru_cache(maxsize=256)
