@@ -191,6 +191,17 @@ def test_events_that_wait_for_the_store(served: Here) -> None:
     assert Scrape(served).news("waiting") == 0
 
 
+def test_a_scrape_reads_no_store(served: Here, monkeypatch: Any) -> None:
+    """Experiments that are idle stay idle."""
+
+    def reads(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the store was read")
+
+    served.decide("a")
+    monkeypatch.setattr(served.experiment().store, "_read", reads)
+    assert Scrape(served).news("written_events_total") == 1
+
+
 def test_decisions_by_arm_have_few_series(served: Here, tmp_path: Path) -> None:
     for i in range(20):
         served.decide(f"d{i}")

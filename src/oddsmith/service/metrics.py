@@ -1,7 +1,7 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
-What routes answer is counted by prometheus_client as it happens. All else is read at a scrape, from memory, and written
-by `families`: there may be thousands of experiments, and this takes a small part of the library's time for them.
+What routes answer is counted by prometheus_client as it happens. All else is looked at in a scrape, which reads no
+store, and written by `families`, one after the other: there may be thousands of experiments.
 """
 
 import os
@@ -25,7 +25,7 @@ __all__ = ["Metrics"]
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _SOON = 14 * 86_400.0  # seconds before its end in which a key is shown
-_PIECE = 200  # experiments that are looked at in one turn
+_PIECE = 50  # experiments that are looked at in one turn
 _KEYS = 100  # that have series of their own
 
 

@@ -90,7 +90,7 @@ def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:
 
 
 def vitals_of(experiment: Experiment, hold_up: HoldUp | None) -> Vitals:
-    """The vitals of an experiment, from memory: nothing is read."""
+    """The vitals of an experiment: nothing is read of its store."""
     follower, writes = experiment.follower, experiment.writer.writes
     lag, kept = lag_of(experiment, hold_up), follower.snapshot_time
     return Vitals(
