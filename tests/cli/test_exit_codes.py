@@ -51,6 +51,9 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
     "keys": [(["create", "shop", "--scope", "decide"], 0), (["list"], 0), (["revoke", "nobody"], 2)],
     "verify": [(["news.sqlite"], 0), (["gone.sqlite"], 2), (["forged.sqlite"], 3)],
     "export": [(["news.sqlite", "--out", "out.parquet"], 0), (["gone.sqlite", "--out", "out.parquet"], 2)],
+    "backup": [(["news.sqlite", "--out", "copy.sqlite"], 0), (["gone.sqlite", "--out", "gone-copy.sqlite"], 2)],
+    "restore": [(["copy.sqlite", "--to", "again.sqlite"], 0), (["gone.sqlite", "--to", "gone-again.sqlite"], 2)],
+    "upgrade": [(["news.sqlite"], 0), (["gone.sqlite"], 2)],
     "history": [(["news.sqlite", "d0"], 0), (["news.sqlite", "nothing"], 2)],
     "doctor": [(["news.sqlite"], 0), (["--jsn"], 2), (["text.sqlite"], 3)],
 }
