@@ -10,7 +10,8 @@ import pytest
 from oddsmith.audit import verify
 from oddsmith.service.follower import Follower
 from oddsmith.service.windows import Windows
-from oddsmith.storage import SQLiteReader
+from oddsmith.storage import SQLiteReader, restore
+from oddsmith.storage.base import Erased
 from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
 
@@ -206,3 +207,33 @@ def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Pat
         assert verify(reading).holds  # weights are those of the corrected log
     with here(file) as again:
         assert bits(again.state()) == state
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_correction_after_erasing_gives_what_a_restart_would(tmp_path: Path, monkeypatch: Any, forgets: bool) -> None:
+    """A state in memory knows contexts that are gone: a fold that began there would differ from all replicas."""
+    monkeypatch.setattr("oddsmith.storage.ladder._STEPS", 1)
+    if not forgets:
+        monkeypatch.setattr(Follower, "forget", lambda _: None)
+    hands = Hands()
+    with here(place(tmp_path, top="", experts=LEARNERS), clock=hands.clock()) as served:
+        experiment = served.experiment()
+        for id in "abcdefgh":
+            hands.pass_by(100)
+            served.decide(id)
+            served.reward(id, 1)
+            served.state()
+        monkeypatch.setattr("oddsmith.service.experiment._HOUR", 1e6)
+        erasing = served.portal.start_task_soon(experiment._erase, 350.0)
+        wait(lambda: isinstance(experiment.store.decisions([7])[0].context, Erased))
+        wait(lambda: not forgets or not experiment.follower._ladder._kept)
+        erasing.cancel()
+        monkeypatch.setattr(experiment.follower, "save", nothing)
+        served.post("correct", {"id": "h", "reward": 0, "key": "k"})
+        live = bits(served.state())
+        restored = restore(experiment.store, experiment.opened.policy)
+    assert (bits(restored.state) == live) is forgets  # the second is broken
+
+
+async def nothing() -> None:
+    """Keeps no snapshot."""

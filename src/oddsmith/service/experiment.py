@@ -142,6 +142,7 @@ class Experiment:
                     if self.follower.trouble or self.follower.torn:
                         raise StoreFailed(f"they are still to be learnt from; {self.follower.trouble}")
                 await asyncio.to_thread(self.store.erase, self.clock() - age)
+                self.follower.forget()
             except StoreFailed as error:  # again in an hour
                 _log.warning("experiment %s could not erase contexts: %s", self.name, error)
             await asyncio.sleep(_HOUR)

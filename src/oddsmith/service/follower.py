@@ -77,7 +77,9 @@ class Follower:
         self._wake = asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
-        self._ladder, self._oldest = Ladder(), inf
+        erases = opened.settings.erase_after_days is not None
+        self._ladder = Ladder(empty=opened.settings.shared and erases)  # others may erase at any time
+        self._oldest = inf
         self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
         self.arms: dict[int, tuple[int, float]] = {}
@@ -104,6 +106,10 @@ class Follower:
     def lag_s(self) -> float:
         """How long the oldest event has waited that was seen in the log and is not in the state."""
         return max(0.0, self._clock() - self._oldest)
+
+    def forget(self) -> None:
+        """Contexts are erased: what is folded again begins where it would after a restart, and on every replica."""
+        self._ladder.cut(0)
 
     def wake(self) -> None:
         """There may be something new."""

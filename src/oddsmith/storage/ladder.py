@@ -13,15 +13,22 @@ _BYTES = 64 * 2**20  # of all of them together; the newest always stays
 
 
 class Ladder:
-    """A fold that must begin anew begins at the newest state here that is early enough: near, and not on disk."""
+    """A fold that must begin anew begins at the newest state here that is early enough: near, and not on disk.
 
-    def __init__(self) -> None:
+    Where contexts are erased it must begin where it would after a restart: states from before are then cut off, and one
+    that is `empty` keeps none.
+    """
+
+    def __init__(self, *, empty: bool = False) -> None:
         self._kept: list[Folded] = []
+        self._empty = empty
         self._steps = 0
 
     def keep(self, folded: Folded, steps: int) -> None:
         """Keep a copy of the state that was reached by so many steps since the last call, if it is time for one."""
         self._steps += steps
+        if self._empty:
+            return
         if self._kept and (self._steps < _STEPS or folded.position <= self._kept[-1].position):
             return
         self._steps = 0
