@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -277,3 +278,9 @@ def test_keys_that_look_alike_are_not_refused(plain: Here) -> None:
     for context in ({"context": {"context": 1}, "id": "id"}, {"a\\": "a", "b": '"a": 1, "a": 2'}):
         answer = plain.ask("POST", "/v1/decide", json={"context": context})
         assert "twice" not in answer.text
+
+
+@pytest.mark.parametrize("id", ["{id}", "a/b", "%2F", "?q=1#x", "..", "a\nb", "\x1b[31m", "😀" * 256, "+", " "])
+def test_a_decision_is_found_by_any_id(plain: Here, id: str) -> None:
+    plain.post("decide", {"context": CONTEXT, "id": id})
+    assert plain.get(f"/v1/decisions/{quote(id, safe='')}".replace("/..", "/%2E%2E"))["id"] == id

@@ -56,7 +56,7 @@ class App:
 
     def __init__(self, service: Service, access_log: Callable[[AccessLine], None] | None = None) -> None:
         self.service, self._access_log = service, access_log
-        self._routes = {(route.method, route.path): route for route in ROUTES}
+        self._routes = {(route.method, route.path): route for route in ROUTES if "{" not in route.path}
         self._decoders = {
             route.handler: msgspec.json.Decoder(route.message, strict=route.method == "POST")  # a query is all strings
             for route in ROUTES
