@@ -11,6 +11,7 @@ from benchmarks import (
     coverage,
     fitting,
     growth,
+    idle,
     imports,
     learners,
     obp_parity,
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "replicas": service_replicas.report,
     "restart": restart.report,
     "strangers": strangers.report,
+    "idle": idle.report,
 }
 
 

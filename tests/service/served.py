@@ -29,6 +29,7 @@ from oddsmith.service.limits import Limits
 from oddsmith.service.opening import open_experiments
 from oddsmith.service.process import Service
 from oddsmith.service.rates import Rate
+from oddsmith.storage.sqlite.open_stores import OpenStores
 from storage.samples import reference, stored
 
 ARMS = ("sports", "politics", "tech")
@@ -112,6 +113,11 @@ class Here:
     def experiment(self, name: str = "news") -> Experiment:
         return self.service.experiments[name]
 
+    def inner(self, name: str = "news") -> Any:
+        """The store with its files open, which stay open from now on."""
+        store: Any = self.experiment(name).store
+        return store._open()
+
     def state(self, name: str = "news") -> Any:
         """The state once it knows all that is in the log."""
         learner = self.experiment(name).follower
@@ -132,10 +138,11 @@ def here(
     clock: Clock | None = None,
     seconds: float = 30.0,
     rate: Rate | None = None,
+    stores: OpenStores | None = None,
 ) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
-    app: Any = make_app(open_experiments(files), keys=ring, clock=clock, rate=rate)
+    app: Any = make_app(open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     with (
         start_blocking_portal() as portal,

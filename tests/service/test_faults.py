@@ -41,7 +41,7 @@ def bank(arms):
 
 def fill_up(served: Here, pages: int = 4) -> Any:
     """From now on the store's file may grow by a few pages only; the connection that can say otherwise."""
-    store: Any = served.experiment().store
+    store = served.inner()
     with store._writing.lock:
         (size,) = store._writing.connection.execute("pragma page_count").fetchone()
         store._writing.connection.execute(f"pragma max_page_count = {size + pages}")

@@ -1,22 +1,28 @@
 """Idle experiments cost nothing: nothing of them wakes until a window closes or somebody calls."""
 
 import asyncio
+import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oddsmith.service import experiment
 from oddsmith.service.alarms import Alarms
 from oddsmith.service.follower import Follower
 from oddsmith.service.windows import Windows
+from oddsmith.storage.sqlite.open_stores import OpenStores
 from oddsmith.storage.sqlite.reading import SQLiteReader
+from oddsmith.storage.sqlite.resting import RestingStore
 from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
+from storage.test_resting import held
 
-MANY = 12
+MANY = 8
 
 
 def service_of(number: int) -> str:
@@ -78,6 +84,66 @@ def test_windows_that_look_all_the_time_are_found(
     run = Windows.run
     monkeypatch.setattr(Windows, "run", lambda self, _: run(self, None))
     assert reads_while_idle(tmp_path, reads)
+
+
+def check_rest(
+    folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, reads: list[str], seconds: float = 30.0
+) -> None:
+    """Many experiments give back what they hold; all that they promise holds all the same."""
+    monkeypatch.setattr(experiment, "_ERASE_EVERY", 1.0)
+    hands, stores = Hands(), OpenStores(most=8, idle_s=0.2)
+    names = [f"e{number}" for number in range(count)]
+    files = [place(folder, name, service=service_of(number)) for number, name in enumerate(names)]
+    with here(*files, clock=hands.clock(), stores=stores) as served:
+        for name in names:
+            served.decide("first", experiment=name)
+        wait(lambda: stores.count == 0, seconds)
+        reads.clear()
+        assert served.get("/readyz")["ok"]
+        assert (reads, held(folder), writers(names)) == ([], [], [])
+        for name in names:
+            served.decide("second", experiment=name)
+            assert served.get(f"/v1/decisions/first?experiment={name}")["arm"]
+        assert stores.count <= 8
+        hands.pass_by(2 * 24 * 3600)
+        for number, name in enumerate(names):
+            wait(lambda name=name, number=number: is_done(folder / f"{name}.sqlite", number), seconds)
+        wait(lambda: stores.count == 0, seconds)
+
+
+def writers(names: list[str]) -> list[str]:
+    """The threads that write these experiments' stores."""
+    threads = {f"writer of {name}.sqlite" for name in names}
+    return [thread.name for thread in threading.enumerate() if thread.name in threads]
+
+
+def is_done(path: Path, number: int) -> bool:
+    """Whether windows are closed and contexts erased, where they should be."""
+    with closing(sqlite3.connect(path)) as file:
+        (defaults,) = file.execute("select count(*) from events where kind = 'default'").fetchone()
+        (contexts,) = file.execute("select count(*) from contexts").fetchone()
+    return bool(defaults == 2 * (number % 3 == 0) and contexts == 2 * (number % 4 != 0))
+
+
+def test_sixty_experiments_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+    check_rest(tmp_path, 60, monkeypatch, reads)
+
+
+def never(_: RestingStore) -> bool:
+    return False
+
+
+def always(_: RestingStore, before: float) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(("name", "broken"), [("rest", never), ("erase", always)])
+def test_stores_that_never_rest_or_never_erase_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str], name: str, broken: Any
+) -> None:
+    monkeypatch.setattr(RestingStore, name, broken)
+    with pytest.raises(AssertionError):
+        check_rest(tmp_path, 5, monkeypatch, reads, seconds=1.0)
 
 
 def test_windows_close_after_any_idleness(tmp_path: Path) -> None:

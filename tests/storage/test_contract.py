@@ -30,7 +30,7 @@ from storage.samples import append, bits, made, policy, reference, stored
 
 Open = Callable[..., Store]
 
-STORES = ["sqlite", "postgres"]  # fixtures of conftest.py
+STORES = ["sqlite", "resting", "postgres"]  # fixtures of conftest.py
 
 
 @pytest.fixture(params=STORES)

@@ -24,7 +24,8 @@ from oddsmith.uniforms import Uniforms
 
 __all__ = ["EVERYTHING", "Experiment"]
 
-_HOUR = 3600.0
+_DAY = 86_400.0
+_ERASE_EVERY = 3600.0  # seconds
 _THREADS = 8  # for experts that are other people's code
 EVERYTHING = 2**62  # beyond any position
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Experiment:
             alarms = None if self.settings.shared else self._alarms
             self._tasks.append(asyncio.create_task(self._windows.run(alarms)))
         if self.settings.erase_after_days is not None:
-            self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * 24 * _HOUR)))
+            self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * _DAY)))
 
     async def end(self) -> None:
         """Stop following, keep a snapshot, let go of the store."""
@@ -145,4 +146,4 @@ class Experiment:
                 self.follower.forget()
             except StoreFailed as error:  # again in an hour
                 _log.warning("experiment %s could not erase contexts: %s", self.name, error)
-            await asyncio.sleep(_HOUR)
+            await asyncio.sleep(_ERASE_EVERY)

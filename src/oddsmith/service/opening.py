@@ -2,7 +2,9 @@
 
 import secrets
 from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,14 @@ from oddsmith.saving import read
 from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
 from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot
+from oddsmith.storage.sqlite.open_stores import OpenStores
+from oddsmith.storage.sqlite.resting import RestingStore
 from oddsmith.storage.sqlite.store import SQLiteStore
 
 __all__ = ["Opened", "open_experiments"]
 
 
+_AT_ONCE = 8  # stores that are opened at a time
 _ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: another store in [service]."}
 
 
@@ -72,33 +77,39 @@ class Opened:
         self.bench |= {name: bank for name, bank in file.bench.items() if name not in self.bench}
 
 
-def open_experiments(paths: Sequence[Path | str]) -> list[Opened]:
-    """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is."""
+def open_experiments(paths: Sequence[Path | str], *, stores: OpenStores | None = None) -> list[Opened]:
+    """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is.
+
+    `stores` says how many of their files are open at a time, and for how long.
+    """
     files = [read_policy(path) for path in paths]
     for file in files:
         _served_arms(file)
     settings = [read_settings(file) for file in files]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
-    opened: list[Opened] = []
-    try:
-        for file, one in zip(files, settings, strict=True):
-            opened.append(_opened(file, one))
-    except BaseException:
-        for done in opened:
-            done.store.close()
-        raise
-    return opened
+    kernels.compiled()  # numba takes seconds to import: not within the timeout of the first decision
+    places = OpenStores() if stores is None else stores
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # which waits for disks
+        futures = [pool.submit(_opened, *each, places) for each in zip(files, settings, strict=True)]
+        ended, left = wait(futures, return_when=FIRST_EXCEPTION)
+        pool.shutdown(cancel_futures=bool(left))
+    if failed := [future for future in futures if future.cancelled() or future.exception() is not None]:
+        for future in futures:
+            if future not in failed:
+                future.result().store.close()
+        raise next(error for future in ended if (error := future.exception()) is not None)
+    return [future.result() for future in futures]
 
 
-def _opened(file: PolicyFile, settings: Settings) -> Opened:
+def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
     arms = _served_arms(file)
     policy = guarded(file.policy, settings.timeout_ms, arms=arms)
     try:
         fingerprint(policy)
     except NotPortable as error:
         raise NotPortable(f"{file.path}: {error}") from error
-    compiled = kernels.compiled()  # numba takes seconds to import: not within the timeout of the first decision
+    compiled = kernels.compiled()
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about: dict[str, object] = {
         "experiment": file.name,
@@ -111,7 +122,7 @@ def _opened(file: PolicyFile, settings: Settings) -> Opened:
         "kernels": "numpy" if compiled is None else "numba",
         "shadow": settings.shadow,
     }
-    store = _open_store(settings, policy, file.name, about)
+    store = _open_store(settings, policy, about, stores)
     try:
         _check_about(store, about, file)
         if settings.start is not None and not store.snapshots():
@@ -136,13 +147,14 @@ def _check_apart(what: str, given: list[str]) -> None:
         raise InvalidInput(f"experiments must have {what} of their own; got {twice[0]!r} twice")
 
 
-def _open_store(settings: Settings, policy: Policy, name: str, about: dict[str, object]) -> Store:
+def _open_store(settings: Settings, policy: Policy, about: dict[str, object], stores: OpenStores) -> Store:
     rules: Any = {"rule": settings.rule, "late": settings.late}
     if settings.shared:
         from oddsmith.storage.postgres.store import PostgresStore
 
-        return PostgresStore(settings.store, policy, experiment=name, about=about, **rules)
-    return SQLiteStore(settings.store, policy, about=about, **rules)
+        return PostgresStore(settings.store, policy, experiment=str(about["experiment"]), about=about, **rules)
+    make = partial(SQLiteStore, settings.store, policy, about=about, **rules)
+    return RestingStore(settings.store, make, stores)
 
 
 def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> None:

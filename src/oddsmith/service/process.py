@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NotFound", "Service"]
 
+_AT_ONCE = 8  # experiments that are restored at a time
 _log = logging.getLogger(__name__)
 
 
@@ -90,15 +91,17 @@ class Service:
         await asyncio.gather(*(experiment.end() for experiment in self.experiments.values()))
 
     async def _restore_all(self) -> None:
-        """All side by side: an experiment that cannot be restored does not delay the others."""
-        await asyncio.gather(*map(_restore, self.experiments.values()))
+        """Side by side: an experiment that cannot be restored does not delay the others."""
+        places = asyncio.Semaphore(_AT_ONCE)  # each is restored in one go, while its store is open
+        await asyncio.gather(*(_restore(experiment, places) for experiment in self.experiments.values()))
 
 
-async def _restore(experiment: Experiment) -> None:
+async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
     """Restore the state, again every second until it succeeds."""
     while experiment.follower.trouble:
         try:
-            await experiment.begin()
+            async with places:
+                await experiment.begin()
         except Exception as error:
             is_ours = isinstance(error, StoreFailed | BadFile)  # others may say what is in a context
             trouble = f"its state cannot be restored: {error if is_ours else place_of(error)}"

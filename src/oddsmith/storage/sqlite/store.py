@@ -97,6 +97,11 @@ class SQLiteStore(SQLiteReader):
         return self._writing.commits
 
     @property
+    def answered(self) -> int:
+        """The last position that was answered, or that it had when it was opened."""
+        return self._writing.answered
+
+    @property
     def write_trouble(self) -> str:
         """What keeps it from writing; empty if nothing does."""
         return self._writing.trouble
@@ -107,7 +112,7 @@ class SQLiteStore(SQLiteReader):
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed:
-                raise StoreFailed(f"{self.path} takes no more events: it is closed")
+                return self._append_closed(events)
             if self._writing.told.text:
                 self._writing.check()
             is_free = self._outstanding == 0 and self._writing.lock.acquire(blocking=False)
@@ -161,6 +166,10 @@ class SQLiteStore(SQLiteReader):
         super().close()
         with self._writing.lock:  # a snapshot may be on its way
             self._files.close()
+
+    def _append_closed(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """What comes after it was closed."""
+        raise StoreFailed(f"{self.path} takes no more events: it is closed")
 
     def _write_on(self) -> None:
         """The writer thread: group after group until the store is closed."""
