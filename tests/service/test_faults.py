@@ -126,7 +126,7 @@ def learning_breaks(served: Here, student: Any) -> None:
     wait(lambda: served.ask("GET", "/readyz").status_code == 503)
 
 
-def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch: Any) -> None:
+def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:
     """The log is right whatever an expert's update does: decisions go on, and the state comes back to its fold."""
     (tmp_path / "tired_student.py").write_text(STUDENT)
     file = place(tmp_path, experts='[experts.one]\nkind = "python"\nfactory = "tired_student:bank"\n')
@@ -136,6 +136,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         learning_breaks(served, student)
         trouble = served.get("/readyz", status=503)["experiments"]["news"]
         assert trouble.startswith("learning failed: MemoryError at tired_student.py:")
+        assert f"experiment news does not learn: {trouble}" in caplog.text
         assert "the student is tired" not in trouble  # what it says may hold the context
         assert served.decide("meanwhile")["seen"] < 8  # where the reward is that cannot be learnt
         monkeypatch.setattr("oddsmith.service.handlers._PATIENCE", 0.01)

@@ -74,7 +74,7 @@ class Follower:
     def __init__(self, opened: Opened, clock: Callable[[], float]) -> None:
         self._store, self._first, self._change, self._clock = opened.store, opened.policy, opened.change, clock
         self._load_expert, self._every = opened.load_expert, opened.settings.snapshot_every
-        self._wake = asyncio.Event()
+        self._name, self._wake = opened.file.name, asyncio.Event()
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
         erases = opened.settings.erase_after_days is not None
@@ -136,7 +136,7 @@ class Follower:
                 is_ours = isinstance(error, StoreFailed)
                 trouble = str(error) if is_ours else f"learning failed: {place_of(error)}"
                 if trouble != self.trouble:
-                    _log.error("%s", trouble)
+                    _log.error("experiment %s does not learn: %s", self._name, trouble)
                 self.trouble = trouble
                 if not is_ours:
                     with suppress(Exception):  # from here it is soon restored the next time
