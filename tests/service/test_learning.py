@@ -223,7 +223,6 @@ def test_a_correction_after_erasing_gives_what_a_restart_would(tmp_path: Path, m
             served.decide(id)
             served.reward(id, 1)
             served.state()
-        monkeypatch.setattr("oddsmith.service.experiment._HOUR", 1e6)
         erasing = served.portal.start_task_soon(experiment._erase, 350.0)
         wait(lambda: isinstance(experiment.store.decisions([7])[0].context, Erased))
         wait(lambda: not forgets or not experiment.follower._ladder._kept)
