@@ -18,7 +18,7 @@ from oddsmith.service.windows import Windows
 from oddsmith.storage.sqlite.open_stores import OpenStores
 from oddsmith.storage.sqlite.reading import SQLiteReader
 from oddsmith.storage.sqlite.resting import RestingStore
-from service.served import Hands, Here, here, place, wait
+from service.served import Hands, Here, here, place, place_for_anything, wait
 from storage.samples import bits
 from storage.test_resting import held
 
@@ -144,6 +144,24 @@ def test_stores_that_never_rest_or_never_erase_are_found(
     monkeypatch.setattr(RestingStore, name, broken)
     with pytest.raises(AssertionError):
         check_rest(tmp_path, 5, monkeypatch, reads, seconds=1.0)
+
+
+def test_threads_of_experts_end_and_start_again(tmp_path: Path) -> None:
+    def threads() -> int:
+        return sum(thread.name.startswith("experts of news") for thread in threading.enumerate())
+
+    hands, before = Hands(), threads()
+    with here(place_for_anything(tmp_path), clock=hands.clock()) as served:
+        for turn in range(2):
+            served.decide(f"a{turn}")
+            assert threads() > before
+            hands.pass_by(6)
+            served.decide(f"b{turn}")
+            hands.pass_by(6)
+            wait(lambda: served.experiment()._alarms._alarms[0][0] > hands.wall)  # it has looked, and waits on
+            assert threads() > before
+            hands.pass_by(6)
+            wait(lambda: threads() == before)
 
 
 def test_windows_close_after_any_idleness(tmp_path: Path) -> None:

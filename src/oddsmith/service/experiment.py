@@ -27,6 +27,7 @@ __all__ = ["EVERYTHING", "Experiment"]
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
 _THREADS = 8  # for experts that are other people's code
+_THREADS_S = 10.0  # seconds that they are kept after the last decision
 EVERYTHING = 2**62  # beyond any position
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ class Experiment:
         self.long_reads = long_reads or LongReads()
         self.follower = Follower(opened, clock)
         self.writer = Writer(opened.store, self._written)
-        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="experts")  # which start when they are needed
+        self._threads: ThreadPoolExecutor | None = None
+        self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
         self.decided = dict.fromkeys(self.arms, 0)
@@ -78,7 +80,8 @@ class Experiment:
         except StoreFailed as error:  # a restart then folds from an older one
             _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
         finally:
-            self.threads.shutdown(wait=False, cancel_futures=True)  # a call that never returns is left behind
+            if self._threads is not None:  # a call that never returns is left behind
+                self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
 
     async def append(self, event: Event) -> Receipt:
@@ -113,6 +116,22 @@ class Experiment:
         lines = self.store.history([id], EVERYTHING)
         made = next((line for line in lines if line.kind == "decision"), None)
         return None if made is None else (made, self.store.decisions([made.position])[0])
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        """Threads for experts that are other people's code; an idle experiment has none."""
+        self._threads_until = self.clock() + _THREADS_S
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"experts of {self.name}")
+            self._alarms.set(self._threads_until, self._end_threads)
+        return self._threads
+
+    def _end_threads(self) -> None:
+        if self._threads is not None and self.clock() < self._threads_until:
+            self._alarms.set(self._threads_until, self._end_threads)
+        elif self._threads is not None:
+            self._threads.shutdown(wait=False)
+            self._threads = None
 
     def _new_windows(self) -> Windows | None:
         if self.settings.window is None:
