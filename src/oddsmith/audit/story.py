@@ -37,7 +37,8 @@ class Story:
     """What became of a decision. Values are in the units that rewards are sent in.
 
     Without its decision, of which only later events are there, the fields about it are None. `counts_since` is the
-    position from which on it counts, and `reward` what with; `context` is "erased" where it was.
+    position from which on it counts, and `reward` what with, from position `reward_since` on (later, where a late
+    reward counts as it arrives); `context` is "erased" where it was.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Story:
     context: object = None
     reward: float | None = None
     counts_since: int | None = None
+    reward_since: int | None = None
 
     def record(self) -> dict[str, object]:
         """The story as JSON."""
@@ -75,7 +77,9 @@ class Story:
         if self.deferred:
             parts.append("It was deferred, and shown later." if shown else "It was deferred, and never shown.")
         if self.counts_since is not None and self.reward is not None:
-            parts.append(f"It counts with {self.reward:.12g}, from position {self.counts_since:,} on.")
+            since = self.reward_since or self.counts_since
+            late = f"; it has counted since position {self.counts_since:,}" if since > self.counts_since else ""
+            parts.append(f"It counts with {self.reward:.12g}, from position {since:,} on{late}.")
         else:
             parts.append("It does not count yet.")
         if self.context == "erased":
@@ -112,6 +116,7 @@ def story_of(reading: Reading, id: str) -> Story:
         context="erased" if isinstance(decision.context, Erased) else encode(decision.context),
         reward=scale.value(account.value) if account.settled and not isnan(account.value) else None,
         counts_since=account.settled or None,
+        reward_since=account.counts[-1].position if account.settled else None,
     )
 
 
