@@ -52,7 +52,7 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
     "verify": [(["news.sqlite"], 0), (["gone.sqlite"], 2), (["forged.sqlite"], 3)],
     "export": [(["news.sqlite", "--out", "out.parquet"], 0), (["gone.sqlite", "--out", "out.parquet"], 2)],
     "backup": [(["news.sqlite", "--out", "copy.sqlite"], 0), (["gone.sqlite", "--out", "gone-copy.sqlite"], 2)],
-    "restore": [(["copy.sqlite", "--to", "again.sqlite"], 0), (["gone.sqlite", "--to", "gone-again.sqlite"], 2)],
+    "restore": [(["kept.sqlite", "--to", "again.sqlite"], 0), (["gone.sqlite", "--to", "gone-again.sqlite"], 2)],
     "upgrade": [(["news.sqlite"], 0), (["gone.sqlite"], 2)],
     "history": [(["news.sqlite", "d0"], 0), (["news.sqlite", "nothing"], 2)],
     "doctor": [(["news.sqlite"], 0), (["--jsn"], 2), (["text.sqlite"], 3)],
@@ -74,6 +74,7 @@ def folder(tmp_path_factory: Any) -> Path:
     (made / "text.sqlite").write_text("no store")
     (made / "study.toml").write_text(STUDY)
     (made / "exit_code_losses.py").write_text(LOSSES)
+    assert main(["backup", str(made / "news.sqlite"), "--out", str(made / "kept.sqlite")]) == 0
     return made
 
 

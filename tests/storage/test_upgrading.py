@@ -195,3 +195,14 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert main(["upgrade", str(backup), "--no-backup"]) == 0
     with SQLiteReader(backup) as reader:
         assert reader.backup is not None
+
+
+@pytest.mark.parametrize(("content", "why"), [("", "no such table: meta"), ("hello", "file is not a database")])
+def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, content: str, why: str) -> None:
+    place = tmp_path / "other"
+    place.write_text(content)
+    with pytest.raises(BadFile, match=f"other must be a store; {why}"):
+        upgrade(str(place), backup=None)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("other", content)]
+    with pytest.raises(BadFile, match="it is a folder"):
+        upgrade(str(tmp_path), backup=None)

@@ -18,14 +18,13 @@ from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.judge import gts_inside
 from oddsmith.service.opening import Opened
 from oddsmith.storage.accounts import Count
-from oddsmith.storage.base import Line
+from oddsmith.storage.base import ContextErased, Line
 from oddsmith.storage.due import Due, due_after
 from oddsmith.storage.folding import (
     Folded,
     HalfLearnt,
     Item,
-    refold,
-    restore,
+    recover,
     settle,
     snapshot_of,
     start_before,
@@ -95,7 +94,7 @@ class Follower:
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
-        self._become(await asyncio.to_thread(restore, self._store, self._first, change=self._change))
+        self._become(await asyncio.to_thread(self._restored))
         self._ladder.keep(self._folded, 0)
         kept = await asyncio.to_thread(self._store.snapshots)
         if kept:
@@ -178,12 +177,15 @@ class Follower:
     async def _refolded(self, head: int) -> Folded:
         """The state at `head`, folded anew beside the one that is."""
         begun = time.monotonic()
-        folded = await asyncio.to_thread(refold, self._store, head, self._start_at, self._change)
+        folded = await asyncio.to_thread(recover, self._store, head, self._start_at, self._change)
         ended = time.monotonic()
         self.refolds += 1
         self.refold_s += ended - begun
         self._next_refold = ended + _PAUSE * (ended - begun)
         return folded
+
+    def _restored(self) -> Folded:
+        return recover(self._store, self._store.head(), self._start_at, self._change)
 
     def _start_at(self, latest: int) -> Folded:
         """The newest state at or before a position, from memory or from the store."""
@@ -225,25 +227,32 @@ class Follower:
                         settled = settle(folded, steps, head, self._change)
                     else:
                         settled = await asyncio.to_thread(settle, folded, steps, head, self._change)
-                except HalfLearnt:
-                    settled = await self._refolded(head)  # from a copy, which decisions wait for
-                    counted = (position for position in settled.refused if position > folded.position)
-                    settled = settled._replace(refused=tuple(counted))
+                except (HalfLearnt, ContextErased):
+                    settled = await self._settled_anew(folded, head)  # which decisions wait for
                 except Exception:
                     with suppress(Exception):  # decisions wait for it, and go on with what there is if it fails, too
                         await self._mend()
                     raise
                 self.torn = False
                 return settled
-        for first in range(0, len(steps), _SLICE):
-            folded = settle(folded, steps[first : first + _SLICE], head, self._change)
-            await asyncio.sleep(0)
+        try:
+            for first in range(0, len(steps), _SLICE):
+                folded = settle(folded, steps[first : first + _SLICE], head, self._change)
+                await asyncio.sleep(0)
+        except ContextErased:
+            return await self._settled_anew(folded, head)
         return folded._replace(position=head)
+
+    async def _settled_anew(self, folded: Folded, head: int) -> Folded:
+        """The state at `head` from a copy, or from a later snapshot: a step could not be taken from this one."""
+        settled = await self._refolded(head)
+        counted = (position for position in settled.refused if position > folded.position)
+        return settled._replace(refused=tuple(counted))
 
     async def _mend(self) -> None:
         """The state as it was before it was left half way; the caller holds `learning`."""
         until = self._folded.position
-        whole = await asyncio.to_thread(refold, self._store, until, self._start_at, self._change)
+        whole = await asyncio.to_thread(recover, self._store, until, self._start_at, self._change)
         self.torn = False
         self._become(whole._replace(refused=()))  # which were counted
 

@@ -24,7 +24,7 @@ from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line
 from oddsmith.storage.due import due_after
 
 __all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "copied"]
-__all__ += ["refold", "restore", "roster_change", "save_snapshot", "settle", "snapshot_of", "start_before"]
+__all__ += ["recover", "refold", "restore", "roster_change", "save_snapshot", "settle", "snapshot_of", "start_before"]
 __all__ += ["with_decisions"]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
@@ -40,6 +40,7 @@ class Folded(NamedTuple):
     `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take;
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
+    `bereft`: contexts are gone that no snapshot has learnt; who would learn from them refuses those rewards.
     """
 
     state: State
@@ -47,6 +48,7 @@ class Folded(NamedTuple):
     policy: Policy
     refused: tuple[int, ...] = ()
     careful: bool = False
+    bereft: bool = False
 
 
 class HalfLearnt(OddsmithError):
@@ -78,6 +80,18 @@ def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chang
         return _refold(store, until, start_at, change)
     except HalfLearnt:
         return _refold(store, until, lambda latest: start_at(latest)._replace(careful=True), change)
+
+
+def recover(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
+    """As `refold`; but where contexts are gone that only a lost snapshot had learnt, the state goes on without them.
+
+    The weights need none, and are right; experts that learn from contexts refuse those rewards, which are counted.
+    """
+    try:
+        return refold(store, until, start_at, change)
+    except ContextErased as error:
+        _log.error("%s: experts that learn go on without the rewards of such decisions", error)
+        return refold(store, until, lambda latest: start_at(latest)._replace(bereft=True), change)
 
 
 def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
@@ -155,7 +169,8 @@ def start_before(store: Reading, policy: Policy, latest: int, change: Change | N
     except InvalidInput:  # another replica has thinned it out
         return start_before(store, policy, position - 1, change)
     except DamagedSnapshot as error:
-        _log.error("%s; an older one is used, or the whole log", error)
+        name = store.about.get("experiment", "")
+        _log.error("experiment %s: %s; an older one is used, or the whole log", name, error)
         return start_before(store, policy, position - 1, change)
     if change is not None:  # the policy as it was then; its state comes from the snapshot
         for line in store.changes():
@@ -188,13 +203,13 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                 raise
             except Exception as error:
                 is_erased = isinstance(error, ContextErased)
-                if is_erased and item.before is None:
+                if is_erased and item.before is None and not folded.bereft:
                     raise
                 weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
                 if weighed is not None and not folded.careful:
                     raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
                 state = whole if weighed is None else weighed
-                refused += [] if is_erased else [item.position]
+                refused += [] if is_erased and item.before is not None else [item.position]
     return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused))
 
 

@@ -87,7 +87,7 @@ def check_format(where: object, got: str | None) -> None:
         raise BadFile(f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade STORE brings it there")
     if number_of(got) > number_of(FORMAT):
         raise BadFile(f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a later one")
-    raise BadFile(f"{where} must be a store of format {FORMAT!r}; got {got!r}")
+    raise BadFile(f"{where} must be a store of format {FORMAT!r}; {'it is none' if got is None else f'got {got!r}'}")
 
 
 def number_of(format: str | None) -> int:

@@ -41,8 +41,9 @@ def upgrade(place: str, *, backup: Path | None) -> Upgraded:
     if is_address(place):
         return asyncio.run(_upgrade_database(place, backup))
     path = Path(place)
-    if not path.is_file():
-        raise BadFile(f"{path} must be a store; there is no such file")
+    files.check_file(path)
+    with closing(files.connect(path, read_only=True)) as reading:  # what is no store is left as it is
+        _format_of(reading, path)
     lock = files.Lock(path)
     try:
         with closing(files.connect(path)) as connection:
@@ -51,12 +52,16 @@ def upgrade(place: str, *, backup: Path | None) -> Upgraded:
         lock.release()
 
 
-def _upgrade_file(connection: sqlite3.Connection, path: Path, backup: Path | None) -> Upgraded:
+def _format_of(connection: sqlite3.Connection, path: Path) -> str:
     try:
         row = connection.execute("select value from meta where name = 'format'").fetchone()
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
-    was: str = row[0] if row else ""
+    return str(row[0]) if row else ""
+
+
+def _upgrade_file(connection: sqlite3.Connection, path: Path, backup: Path | None) -> Upgraded:
+    was = _format_of(connection, path)
     steps = _steps(path, was)
     if not steps:
         return Upgraded(was, was, [])

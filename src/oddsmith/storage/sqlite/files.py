@@ -12,7 +12,7 @@ from oddsmith.errors import BadFile, StoreFailed
 from oddsmith.storage.meta import check_format, check_owner, new_meta
 from oddsmith.storage.sqlite.read_only import connect_to_read, is_read_only
 
-__all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "connect", "create_or_check_owner", "file_facts", "meta"]
+__all__ = ["FileFacts", "Lock", "SYNCHRONOUS", "check_file", "connect", "create_or_check_owner", "file_facts", "meta"]
 
 SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
@@ -114,6 +114,12 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
     return connection
+
+
+def check_file(path: Path) -> None:
+    """Refuses a place where there is no file."""
+    if not path.is_file():
+        raise BadFile(f"{path} must be a store; {'it is a folder' if path.is_dir() else 'there is no such file'}")
 
 
 def create_or_check_owner(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:

@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from oddsmith.errors import BadFile, StoreFailed
+from oddsmith.errors import StoreFailed
 from oddsmith.storage.base import DECISION_KINDS
 from oddsmith.storage.reading import Queries, StoreReader
 from oddsmith.storage.sqlite.copying import copy_file
-from oddsmith.storage.sqlite.files import connect, meta
+from oddsmith.storage.sqlite.files import check_file, connect, meta
 
 __all__ = ["SQLiteReader"]
 
@@ -50,8 +50,7 @@ class SQLiteReader(StoreReader):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not self.path.is_file():
-            raise BadFile(f"{self.path} must be a store; there is no such file")
+        check_file(self.path)
         self._reading = connect(self.path, read_only=True)
         try:
             self.introduce(self.path, meta(self._reading, self.path))
