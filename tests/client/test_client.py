@@ -38,7 +38,7 @@ class Awaited:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: Any) -> Iterator[dict[str, str]]:
-    """A service of three experiments with keys: its address, and a key for everything and one for little."""
+    """A service of four experiments with keys: its address, and a key for everything and one for little."""
     folder = tmp_path_factory.mktemp("served")
     files = [
         policy_file(folder, "news"),
@@ -46,7 +46,9 @@ def places(tmp_path_factory: Any) -> Iterator[dict[str, str]]:
             folder, "loyal", 'sticky = true\nreward_rule = "sum"\nwindow_s = 3600\n', "[reward]\nhigh = 20.0\n"
         ),
         policy_file(folder, "watched", "shadow = true\n"),
+        folder / "site.toml",
     ]
+    files[-1].write_text('seed = 5\n[policy]\nkind = "auto"\n')
     keys = folder / "keys.json"
     everything, little = create(keys, "all", ["admin"]), create(keys, "few", ["decide"], ["news"])
     with service(*files, keys=keys) as url:
@@ -153,6 +155,22 @@ def test_sticky_units_and_summed_rewards_in_euros(client: Any, request: Any) -> 
         loyal.decide([1.0, 0.0])
 
 
+def test_arms_come_with_the_call(client: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    site = client("site")
+    frame = pandas.DataFrame({"topic": ["sports", "tech"], "age": [2.0, 0.5]}, index=["a/17", "a/18"])
+    decided = site.decide({"hour": 9}, arms=frame)
+    assert set(decided.odds) == {"a/17", "a/18"}
+    assert site.reward(decided.id, 1).new
+    again = site.decide({"hour": 9}, arms=["a/17", "a/18"], id=decided.id)
+    assert (again.arm, again.new) == (decided.arm, False)
+    with pytest.raises(od.Conflict, match="not among those offered now"):
+        site.decide({"hour": 9}, arms=["else"], id=decided.id)
+    batch = [{"context": {"hour": 1}}, {"context": {"hour": 2}, "arms": {"x": {"age": np.float64(1.5)}, "y": None}}]
+    results = site.decide_batch(batch, arms=["a/17"])
+    assert [set(one.odds) for one in results] == [{"a/17"}, {"x", "y"}]
+
+
 def test_an_incumbent_acts_and_we_watch(client: Any) -> None:
     decided = client("watched").decide([1.0, 0.0], incumbent="tech", incumbent_odds={"tech": 0.75, "sports": 0.25})
     assert (decided.arm, decided.propensity) == ("tech", 0.75)
@@ -182,14 +200,14 @@ def test_refusals_have_types_and_the_services_own_sentence(client: Any, places: 
         (lambda: client().decision("nobody"), 404, "not_found"),
         (lambda: client().decision("../../stats"), 404, "not_found"),
         (lambda: client("chess").posterior(), 404, "not_found"),
-        (lambda: client().decide(["x" * 70_000]), 413, "too_large"),
+        (lambda: client().decide(["x" * 1_100_000]), 413, "too_large"),
     ]
     for wrong, status, code in refused:
         with pytest.raises(od.ServiceError) as caught:
             wrong()
         assert (caught.value.status, caught.value.code) == (status, code)
         assert str(caught.value)
-    with pytest.raises(od.InvalidInput, match="experiment must be given where there are 3"):
+    with pytest.raises(od.InvalidInput, match="experiment must be given where there are 4"):
         client(None).posterior()
     with pytest.raises(od.InvalidInput, match="arms"):
         client().decide([1.0, 1.0], eligible=["chess"])

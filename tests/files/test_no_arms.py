@@ -9,7 +9,6 @@ import pytest
 import oddsmith as od
 from files.test_policy_file import onnx_model
 from oddsmith.files.kinds import KINDS, parameters
-from oddsmith.service.opening import open_experiments
 
 SCHEMAS = '[schema]\nnumbers = ["age"]\n[schema.arms]\nnumbers = ["price"]\ncategories = ["topic"]\nbuckets = 3\n'
 SCHEMA, ARM_SCHEMA = od.Schema(numbers=("age",)), od.Schema(numbers=("price",), categories=("topic",), buckets=3)
@@ -150,9 +149,3 @@ def test_isolated_experts_rate_arms_of_the_call(folder: Path, table: str) -> Non
     )
     assert apart.bank.failures() == {}
     assert od.fingerprint(inside) == od.fingerprint(apart)
-
-
-def test_the_service_refuses_them_for_now(folder: Path) -> None:
-    path = read(folder, PYTHON).path
-    with pytest.raises(od.InvalidInput, match="the service takes files with arms; got one without"):
-        open_experiments([path])

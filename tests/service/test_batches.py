@@ -53,7 +53,7 @@ def test_entries_times_arms_have_a_limit(tmp_path: Path) -> None:
         before = served.experiment().store.head()
         refused = batch(served, 67, 422)
         assert refused["error"].startswith(
-            "decisions must be at most 66 where there are so many arms; got 67 decisions"
+            "a batch must have at most 100,000 arms in all its entries; got 100,500 in 67"
         )
         assert served.experiment().store.head() == before
         answered = batch(served, 2, 200)["results"]

@@ -88,11 +88,13 @@ def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
 def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         said = served.post("decide", {"ctx": CONTEXT}, status=422)["error"]
-        assert said.startswith("ctx is not a field; did you mean context? Allowed: experiment, context, id, ")
+        assert said.startswith("ctx is not a field; did you mean context? Allowed: experiment, context, arms, id, ")
         said = served.post("decide/batch", {"decisions": [{"contxt": CONTEXT}]}, status=422)["error"]
-        assert said.startswith("decisions[0]: contxt is not a field; did you mean context? Allowed: context, id, ")
+        assert said.startswith(
+            "decisions[0]: contxt is not a field; did you mean context? Allowed: context, arms, id, "
+        )
         said = served.post("decide/batch", {"decision": [{"context": CONTEXT}]}, status=422)["error"]
-        assert said == "decision is not a field; did you mean decisions? Allowed: decisions, experiment"
+        assert said == "decision is not a field; did you mean decisions? Allowed: decisions, arms, experiment"
         said = served.post("reward/batch", {"rewards": [{"id": "a", "rewrd": 1}]}, status=422)["error"]
         assert "rewards[0]: rewrd is not a field; did you mean reward? Allowed: id, reward, key" in said
         said = served.post("reward", {"id": "a", "reward": 1, "zzz": 1}, status=422)["error"]
@@ -102,7 +104,7 @@ def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path
 
 
 WRONG_BODIES: list[tuple[str, Any, str]] = [
-    ("decide", {"id": "a"}, "context must be given; got none. Fields: experiment, context, id, "),
+    ("decide", {"id": "a"}, "context must be given; got none. Fields: experiment, context, arms, id, "),
     ("decide", {"context": 1, "id": 5}, "id must be a string or null; got 5"),
     ("decide", {"context": 1, "id": "a\0b"}, r"id must be a string without NUL; got 'a\x00b'"),
     ("decide", {"context": 1, "id": "a" * 257}, "id must be a string of at most 256 characters; got 'aaa"),

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools
 from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
-from oddsmith.experts.answered import RecordedAdvice
+from oddsmith.offer import Offer
 from oddsmith.policies.base import Policy
 from oddsmith.storage.base import Evidence, Reading
 from oddsmith.uniforms import Uniforms
@@ -34,7 +34,7 @@ class Draws:
 
     def check(self, id: str, decision: Decision, evidence: Evidence) -> CheckResult:
         """Whether the arm is the one that seed and id draw from the recorded odds."""
-        number, odds, arms = decision.number, decision.propensities, self._arms
+        number, odds, arms = decision.number, decision.propensities, decision.arms or self._arms
         if not isinstance(number, int) or not 0 <= number < len(odds):
             return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
         if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):
@@ -44,8 +44,8 @@ class Draws:
         if not _sums_to_one(odds):
             return Differs(f"odds {_some(odds)}", "a distribution")
         if evidence.shadow:
-            return self._check_own(id, evidence)
-        return self._check_number(id, number, odds)
+            return self._check_own(id, arms, evidence)
+        return self._check_number(id, arms, number, odds)
 
     def of_incumbent(self, answer: CheckResult, evidence: Evidence) -> CheckResult:
         """What is said where an incumbent acted: not its word can be checked, but what the policy would have done.
@@ -56,17 +56,17 @@ class Draws:
             return answer or Untested(f"{INCUMBENT}, and what the policy would have done was not kept")
         return answer or (None if self.incumbent.excused else self.incumbent)
 
-    def _check_own(self, id: str, evidence: Evidence) -> CheckResult:
+    def _check_own(self, id: str, arms: Sequence[str], evidence: Evidence) -> CheckResult:
         own = evidence.own
         if own is not None and not (_sums_to_one(own.odds) and 0 <= own.would < len(own.odds)):
             return Differs(f"own odds {_some(own.odds)}", "a distribution")
-        return self.of_incumbent(None if own is None else self._check_number(id, own.would, own.odds), evidence)
+        return self.of_incumbent(None if own is None else self._check_number(id, arms, own.would, own.odds), evidence)
 
-    def _check_number(self, id: str, number: int, odds: Array) -> CheckResult:
+    def _check_number(self, id: str, arms: Sequence[str], number: int, odds: Array) -> CheckResult:
         if self._uniform is None:
             return Untested("the store does not say its seed")
         drawn = pick(odds, self._uniform(id))
-        recorded, follows = (self._arms[n] if len(self._arms) > n else n for n in (number, drawn))
+        recorded, follows = (arms[n] if len(arms) > n else n for n in (number, drawn))
         return None if drawn == number else Differs(f"arm {recorded!r}", f"arm {follows!r}")
 
 
@@ -98,7 +98,8 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
         return None  # its odds are the incumbent's
     if votes is None:
         return Untested("votes were not kept")
-    again = judge.odds(state, RecordedAdvice(votes, votes), eligible=decision.eligible, step=decision.step)
+    offer = None if decision.arms is None else Offer(None, decision.arms)
+    again = judge.weigh(state, (votes, votes), eligible=decision.eligible, step=decision.step, offer=offer)
     return same_odds(own, again.propensities, tolerance)
 
 

@@ -122,12 +122,17 @@ def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None,
     masks = [
         np.ones(len(p), np.bool_) if d.eligible is None else d.eligible for d, p in zip(decisions, odds, strict=True)
     ]
+    offers = decisions[0].arms is not None
     columns: dict[str, Any] = {
         "arm": [decision.number for decision in decisions],
-        "propensities": np.array(odds),
-        "eligible": np.array(masks),
+        "propensities": odds if offers else np.array(odds),
+        "eligible": masks if offers else np.array(masks),
         "context": [_plain(decision.context) for decision in decisions],
     }
+    if offers:
+        columns["offered"] = [decision.arms for decision in decisions]
+        features = [None if isinstance(decision.features, Erased) else decision.features for decision in decisions]
+        columns |= {"features": features} if any(features) else {}
     if all(decision.step is not None for decision in decisions):
         columns["step"] = [decision.step for decision in decisions]
     for name, values in zip(("advice", "bonus", "log_weights"), zip(*learnt, strict=True), strict=False):

@@ -8,7 +8,7 @@ from oddsmith.audit.checks import CLOSE, Opinions, check_advice, same_odds
 from oddsmith.audit.verdicts import CheckResult, Untested
 from oddsmith.audit.walking import Visit
 from oddsmith.contexts import single
-from oddsmith.decision import Decision, State
+from oddsmith.decision import Context, Decision, State
 from oddsmith.experts.base import Experts
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy
@@ -38,7 +38,7 @@ class Panel:
         """What a check says, where the experts can be asked."""
         if visit.folded is None or visit.decision is None:
             return Untested(visit.why or "the state it was made with is not known", visit.erased)
-        if isinstance(visit.decision.context, Erased):
+        if isinstance(visit.decision.context, Erased) or isinstance(visit.decision.features, Erased):
             return Untested("its context was erased", excused=True)
         try:
             return check(visit, visit.folded, visit.decision)
@@ -54,7 +54,7 @@ class Panel:
         return check_advice(decision, visit.evidence.votes, opinions)
 
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:
-        inner, context = gts_inside(policy), single(decision.context)
+        inner, context = gts_inside(policy), _question(decision)
         if inner is None:
             advice = policy.odds(state, context, eligible=decision.eligible, step=decision.step).advice
             names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
@@ -67,6 +67,11 @@ class Panel:
 
 
 def _check_odds(_: Visit, folded: Folded, decision: Decision) -> CheckResult:
-    context, step = single(decision.context), decision.step
+    context, step = _question(decision), decision.step
     again = folded.policy.odds(folded.state, context, eligible=decision.eligible, step=step)
     return same_odds(decision.propensities, again.propensities, CLOSE)
+
+
+def _question(decision: Decision) -> Context:
+    """What the policy was asked: the offer, or the context."""
+    return decision.question if decision.arms is not None else single(decision.context)

@@ -107,7 +107,7 @@ def story_of(reading: Reading, id: str) -> Story:
         tuple(happenings),
         arm=decision.arm,
         propensity=decision.propensity,
-        odds=_odds(decision, reading.about.get("arms")),
+        odds=_odds(decision, decision.arms or reading.about.get("arms")),
         position=made.position,
         seen=made.seen,
         step=decision.step,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
 from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.offer import offered
 
 __all__ = ["Calls", "new_id"]
 
@@ -36,6 +37,7 @@ class Calls:
         self,
         context: object,
         *,
+        arms: object = None,
         id: str | None = None,
         eligible: Sequence[str] | None = None,
         unit: str | None = None,
@@ -45,23 +47,30 @@ class Calls:
     ) -> Steps[ServedDecision]:
         """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
 
+        `arms` are those of this call: a dict of name to features, a list of names, or a data frame with a row for each.
         `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
         decision counts once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with
         `incumbent_odds` (or 1).
         """
         own = new_id() if unit is None else None  # a unit's decision has an id of its own
         fields = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
-        fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds}
+        fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds, "arms": _offered(arms)}
         return self._post("/v1/decide", fields, ServedDecision)
 
-    def decide_batch(self, decisions: Iterable[Mapping[str, object]]) -> Steps[list[ServedDecision | OddsmithError]]:
+    def decide_batch(
+        self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
+    ) -> Steps[list[ServedDecision | OddsmithError]]:
         """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
+
+        `arms` are those of all entries that have none of their own.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
         given = [_entry("decisions", one, "context") for one in decisions]
+        given = [one | {"arms": _offered(one["arms"])} if "arms" in one else one for one in given]
         entries = [one if "unit" in one else {"id": new_id()} | one for one in given]
-        return self._send("/v1/decide/batch", {"decisions": entries}, partial(read_batch, ServedDecision))
+        for_all: dict[str, object] = {} if arms is None else {"arms": _offered(arms)}
+        return self._send("/v1/decide/batch", {"decisions": entries} | for_all, partial(read_batch, ServedDecision))
 
     def reward(self, id: str, reward: float, *, key: str = "") -> Steps[StoredEvent]:
         """The reward of a decision, in the units of the policy file; now, in a month, or before the decision.
@@ -130,6 +139,14 @@ class Calls:
         query = {"experiment": self.experiment, "explain": explain}
         given = {name: value for name, value in query.items() if value is not None}
         return persist(Request("GET", path, None, given), read, self.patience)
+
+
+def _offered(arms: object) -> object:
+    """Arms of a call as JSON has them: names with their features, or names alone."""
+    if arms is None:
+        return None
+    offer = offered(None, arms)
+    return list(offer.arms) if offer.features is None else {arm: offer.features.get(arm) for arm in offer.arms}
 
 
 def _entry(what: str, entry: object, *needed: str) -> dict[str, object]:

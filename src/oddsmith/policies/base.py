@@ -12,6 +12,7 @@ from oddsmith.decision import Context, Decision, Odds, State, Step, check_reward
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.experts.base import Experts
 from oddsmith.losses import domain, square_loss
+from oddsmith.offer import Offer
 from oddsmith.policies.explanation import ArmExplanation, Explanation
 
 __all__ = ["Policy", "PolicyWrapper", "check_policy", "decide", "fold"]
@@ -97,9 +98,15 @@ class Policy:
         self._lacks("odds", _WRITE)
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: Offer | None = None,
     ) -> Odds:
-        """The odds from predictions and ballots (…, N, K) at hand, without asking experts."""
+        """The odds from predictions and ballots (…, N, K) at hand, without asking experts, of an offer or not."""
         self._lacks("weigh", "odds(state, context) asks for what it needs")
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
@@ -197,9 +204,15 @@ class PolicyWrapper(Policy):
         return self.policy.odds(self.inner_state(state), context, eligible=eligible, step=step)
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: Offer | None = None,
     ) -> Odds:
-        return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step)
+        return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step, offer=offer)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision, reward)

@@ -63,10 +63,17 @@ class Bounded(PolicyWrapper):
         return self._bound(odds, eligible)
 
     def weigh(
-        self, state: State, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: Offer | None = None,
     ) -> Odds:
         """The odds from advice at hand, projected."""
-        return self._bound(self.policy.weigh(state, advice, eligible=eligible, step=step), eligible)
+        odds = self.policy.weigh(state, advice, eligible=eligible, step=step)
+        return self._bound(odds, eligible) if offer is None else self._offer_bound(odds, offer, eligible)
 
     def _offer_bound(self, odds: Odds, offer: AnyOffer, eligible: Bools | None) -> Odds:
         """The odds of arms that came with the call, projected."""

@@ -111,7 +111,13 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
 
     def weigh(
-        self, state: ExpertState, advice: tuple[Array, Array], *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: ExpertState,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: Offer | None = None,
     ) -> Odds:
         """The odds from the experts' predictions and ballots: their votes by weight, mixed with gamma."""
         predictions, ballots = advice

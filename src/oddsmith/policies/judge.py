@@ -66,7 +66,8 @@ def judge_to_json(policy: Policy) -> dict[str, Any] | None:
     page["experts"] = list(inner.experts.names)
     page["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
     if isinstance(policy, Bounded):
-        page |= {"floors": policy.floors.tolist(), "caps": policy.caps.tolist()}
+        bounds = {"floors": policy.floors, "caps": policy.caps}
+        page |= {what: one if isinstance(one, dict) else one.tolist() for what, one in bounds.items()}
     return page
 
 

@@ -23,7 +23,7 @@ from oddsmith.service.opening import Opened
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.rates import Rate, TooMany
 from oddsmith.service.response import JSON, Refusal, Response
-from oddsmith.service.routes import ROUTES, Route
+from oddsmith.service.routes import OFFER_BYTES, ROUTES, Route
 from oddsmith.service.wrong_messages import check_keys, sentence
 from oddsmith.spelling import did_you_mean, hint
 
@@ -178,6 +178,8 @@ def make_app(
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
     app = App(service, access_log)
     sizes = {route.path: route.body_bytes for route in ROUTES}
+    if any(one.arms is None for one in opened):
+        sizes["/v1/decide"] = OFFER_BYTES
     return Limits(
         app, service.begin, service.end, enter=app.enter, drain=service.drain, body_bytes=sizes, local=keys is None
     )

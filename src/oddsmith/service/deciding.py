@@ -10,11 +10,14 @@ from functools import partial
 import numpy as np
 from msgspec import UNSET
 
+from oddsmith.arms import Arms, OfferedArms
 from oddsmith.arrays import Array, Bools
+from oddsmith.call import Call, call_of
 from oddsmith.contexts import check_json, single
 from oddsmith.decision import Context, Decision, Odds, draw
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.experts.guarded import Guarded
+from oddsmith.offer import Offer
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
@@ -34,15 +37,17 @@ async def decide(experiment: Experiment, message: DecideEntry, sender: str) -> D
         return await _decide_for_unit(experiment, message, sender)
     event, answer = await _make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([event])
-    return await _complete(experiment, answer, receipt)
+    return await _complete(experiment, event, answer, receipt)
 
 
 async def decide_batch(experiment: Experiment, message: DecideBatch, sender: str) -> Results:
     """Many decisions with one commit; each entry is answered, or refused, for itself."""
-    if len(message.decisions) * len(experiment.arms) > _ENTRY_ARMS:
-        most = _ENTRY_ARMS // len(experiment.arms)
-        got = f"{len(message.decisions):,} decisions among {len(experiment.arms):,} arms"
-        raise InvalidInput(f"decisions must be at most {most:,} where there are so many arms; got {got}: send fewer")
+    for entry in message.decisions:
+        entry.arms = message.arms if entry.arms is None else entry.arms
+    choices = sum(len(experiment.arms or () if entry.arms is None else entry.arms) for entry in message.decisions)
+    if choices > _ENTRY_ARMS:
+        got = f"{choices:,} in {len(message.decisions):,} decisions"
+        raise InvalidInput(f"a batch must have at most {_ENTRY_ARMS:,} arms in all its entries; got {got}: send fewer")
     if experiment.settings.sticky:
         decided = (decide(experiment, entry, sender) for entry in message.decisions)
         answers = await asyncio.gather(*decided, return_exceptions=True)
@@ -64,8 +69,11 @@ async def _decide_all(
         except Exception as error:
             answers.append(error)
     receipts = await experiment.writer.append([event for event, _ in made.values()]) if made else ()
-    for (place, (_, answer)), receipt in zip(made.items(), receipts, strict=True):
-        answers[place] = await _complete(experiment, answer, receipt)
+    for (place, one), receipt in zip(made.items(), receipts, strict=True):
+        try:
+            answers[place] = await _complete(experiment, *one, receipt)
+        except Conflict as error:
+            answers[place] = error
     return answers
 
 
@@ -79,15 +87,20 @@ async def _decide_for_unit(experiment: Experiment, message: DecideEntry, sender:
         event, answer = await _make(experiment, message, None, sender)
         (receipt,) = await experiment.writer.append([replace(event, unit=message.unit, turn=turn)])
         if receipt.new:  # else another request was faster, for the same unit
-            return await _complete(experiment, answer, receipt)
+            return await _complete(experiment, event, answer, receipt)
 
 
-async def _complete(experiment: Experiment, answer: DecisionAnswer, receipt: Receipt) -> DecisionAnswer:
+async def _complete(
+    experiment: Experiment, event: DecisionMade, answer: DecisionAnswer, receipt: Receipt
+) -> DecisionAnswer:
     """The answer with its position; where the id was known before, the first answer stands."""
     if not receipt.new:
         first = await asyncio.to_thread(experiment.find, answer.id)
         if first is None:
             raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
+        if event.decision.arms is not None and first[1].arm not in event.decision.arms:
+            had = f"id {answer.id!r} was answered with arm {first[1].arm!r}, which is not among those offered now"
+            raise Conflict(f"{had}; offer it, or ask with another id")
         return _told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
     experiment.decided[answer.arm] += 1
@@ -99,31 +112,36 @@ async def _make(
 ) -> tuple[DecisionMade, DecisionAnswer]:
     """A decision that is not yet on disk, and its answer, which lacks the position."""
     check_json(message.context)
-    eligible = None if message.eligible is None else experiment.arms.mask(message.eligible)
+    now, arms = experiment.follower.now, experiment.arms
+    if arms is None or message.arms is not None:
+        call = _offer(experiment, now, message)
+    else:  # as most calls are
+        mask = None if message.eligible is None else arms.mask(message.eligible)
+        call = Call(single(message.context), message.context, mask, arms)
     experiment.steps += 1
     step = experiment.steps
     id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
-    now = experiment.follower.now
     if now.in_place:
         async with experiment.follower.learning:
             now = experiment.follower.now
-            odds, votes = await _odds(experiment, now, message.context, eligible, step)
+            odds, votes = await _odds(experiment, now, call, step)
     else:
-        odds, votes = await _odds(experiment, now, message.context, eligible, step)
-    if odds.propensities.shape != (len(experiment.arms),):
+        odds, votes = await _odds(experiment, now, call, step)
+    if odds.propensities.shape != (len(call.names),):
         raise InvalidInput(f"context must be a single one; the experts read {odds.propensities.shape[:-1]} of them")
-    decision = draw(odds, message.context, experiment.uniform(id), eligible=eligible, step=step)
+    drawn = draw(odds, message.context, experiment.uniform(id), eligible=call.mask, step=step)
     own = None
     if message.incumbent is not None or message.incumbent_odds is not None or experiment.settings.shadow:
-        own = OwnDraw(decision.arm, odds.propensities)
-        decision = _incumbents(experiment, message, decision, odds)
-    decision = decision._replace(arm=experiment.arms[decision.arm], index=decision.arm)
+        own = OwnDraw(drawn.arm, odds.propensities)
+        drawn = _incumbents(now, message, call.names, drawn, odds)
+    plain = call.features is None and call.names is arms
+    decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm) if plain else call.named(drawn)
     facts = now.position, experiment.clock(), message.deferred, votes, own is not None, sender
     made = DecisionMade(id, decision, *facts)
     event = made if own is None else replace(made, own=own)
     answer = _answer(experiment, id, decision, now.position, message.odds)
     if own is not None:
-        answer.would = experiment.arms[own.would]
+        answer.would = call.names[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
         opinions = zip(now.experts.names, decision.advice, strict=True)
         answer.asleep = [name for name, value in opinions if value != value]
@@ -131,9 +149,19 @@ async def _make(
     return event, answer
 
 
+def _offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
+    """What is asked about the arms that came with the call."""
+    if message.arms is None:
+        give = 'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, or a list of names'
+        raise InvalidInput(f"arms must come with calls of experiment {experiment.name!r}; got none: {give}")
+    check_json(message.arms)
+    call = call_of(now.policy, experiment.arms, message.context, message.arms, message.eligible)
+    return call if isinstance(call.names, Arms) else replace(call, names=OfferedArms(call.names))
+
+
 def _answer(experiment: Experiment, id: str, decision: Decision, seen: int, with_odds: bool | None) -> DecisionAnswer:
     """The answer to a new decision; its position is not known yet."""
-    odds = dict(zip(experiment.arms, decision.propensities.tolist(), strict=True))
+    odds = dict(zip(decision.arms or experiment.arms or (), decision.propensities.tolist(), strict=True))
     return DecisionAnswer(
         id=id,
         experiment=experiment.name,
@@ -154,15 +182,13 @@ def _told(experiment: Experiment, line: Line, decision: Decision, *, with_odds: 
     return answer
 
 
-async def _odds(
-    experiment: Experiment, now: Now, context: Context, eligible: Bools | None, step: int
-) -> tuple[Odds, Array | None]:
-    """The odds in this context, and the votes they were made from.
+async def _odds(experiment: Experiment, now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
+    """The odds in this context, or of this offer, and the votes they were made from.
 
     Our own banks run on the event loop; other people's code in threads, because it may be slow, and on a copy of the
     context, which it may write into, also when it is late. A policy that does not weigh votes gives its odds.
     """
-    loop, context = asyncio.get_running_loop(), single(context)
+    loop, context, eligible = asyncio.get_running_loop(), call.question, call.mask
     if now.advise is None or now.weigh is None:
         return await loop.run_in_executor(experiment.threads, partial(_plain_odds, now, context, eligible, step)), None
     if now.inline:
@@ -170,7 +196,8 @@ async def _odds(
     else:
         ask = partial(now.advise, now.state.experts, deepcopy(context), eligible)
         advice = await loop.run_in_executor(experiment.threads, ask)
-    return now.weigh(now.state, advice, eligible=eligible, step=step), advice[1]
+    offer = context if isinstance(context, Offer) else None
+    return now.weigh(now.state, advice, eligible=eligible, step=step, offer=offer), advice[1]
 
 
 def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
@@ -192,20 +219,20 @@ def _warn(experiment: Experiment, now: Now, asleep: list[str]) -> None:
         experiment.warned.update(asleep)
 
 
-def _incumbents(experiment: Experiment, message: DecideEntry, decision: Decision, ours: Odds) -> Decision:
+def _incumbents(now: Now, message: DecideEntry, arms: Arms, decision: Decision, ours: Odds) -> Decision:
     """The decision of the incumbent that acts in shadow mode: its arm, with its odds."""
     if message.incumbent is None:
         raise InvalidInput("incumbent must be given with incumbent_odds, and in shadow mode always; got none")
-    arm = experiment.arms.number(message.incumbent, "incumbent")
+    arm = arms.number(message.incumbent, "incumbent")
     if decision.eligible is not None and not decision.eligible[arm]:
         raise InvalidInput(f"incumbent must be an eligible arm; got {message.incumbent!r}")
-    odds = np.zeros(len(experiment.arms))
+    odds = np.zeros(len(arms))
     for name, share in (message.incumbent_odds or {message.incumbent: 1.0}).items():
-        odds[experiment.arms.number(name, "incumbent_odds")] = share
+        odds[arms.number(name, "incumbent_odds")] = share
     if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
         raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
     column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
-    bonus = experiment.follower.now.policy.complete(ours._replace(propensities=odds)).bonus
+    bonus = now.policy.complete(ours._replace(propensities=odds)).bonus
     return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
 
@@ -225,6 +252,7 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[Decis
     lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
     decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
     for line, decision in zip(lines, decisions, strict=True):
-        if message.eligible is None or decision.arm in message.eligible:
+        allowed = [arms for arms in (message.eligible, message.arms) if arms is not None]
+        if all(decision.arm in map(str, arms) for arms in allowed):
             return _told(experiment, line, decision, with_odds=message.odds), len(lines)
     return None, len(lines) + 1

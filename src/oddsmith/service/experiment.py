@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -51,7 +52,7 @@ class Experiment:
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
-        self.decided = dict.fromkeys(self.arms, 0)
+        self.decided = Counter(dict.fromkeys(self.arms or (), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
         self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time

@@ -81,7 +81,7 @@ class Follower:
         self._oldest = inf
         self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
-        self.arms: dict[int, tuple[int, float]] = {}
+        self.arms: dict[str, tuple[int, float]] = {}
         self.refolds, self.refold_s = 0, 0.0
         self.behind = 0  # events that were seen in the log and are not in the state
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
@@ -282,6 +282,6 @@ class Follower:
         """Rewards by arm, as far as they were learnt since the start."""
         for item, decision in steps:
             if isinstance(item, Count) and decision is not None:
-                rewards, total = self.arms.get(decision.number, (0, 0.0))
+                rewards, total = self.arms.get(decision.arm, (0, 0.0))
                 is_new, before = item.before is None, item.before or 0.0
-                self.arms[decision.number] = rewards + is_new, total + item.value - before
+                self.arms[decision.arm] = rewards + is_new, total + item.value - before

@@ -23,6 +23,7 @@ from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
 __all__ += ["reward_batch", "stats"]
 
+_ARMS = 100  # the most drawn ones, where arms come with calls
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
@@ -124,8 +125,8 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
     events, head, hold_up = await experiment.long_reads.run(lambda: (store.tally(), store.head(), store.hold_up()))
     follower, guard = experiment.follower, experiment.follower.now.experts
     arms: dict[str, dict[str, float | int | None]] = {}
-    for number, arm in enumerate(experiment.arms):
-        rewards, total = follower.arms.get(number, (0, 0.0))
+    for arm, _times in experiment.decided.most_common(_ARMS) if experiment.arms is None else experiment.decided.items():
+        rewards, total = follower.arms.get(arm, (0, 0.0))
         mean = experiment.scale.value(total / rewards) if rewards else None
         arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
     failures = guard.failures() if isinstance(guard, Guarded) else {}

@@ -22,6 +22,7 @@ _Name = Annotated[str, Meta(pattern=_NAME)]
 _Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
 _Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
 _Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+_Offered = dict[_Arm, Any] | list[_Arm | int] | None
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
 _AnyId = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT})]
@@ -50,6 +51,7 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One decision of a batch; `odds` says whether the odds of all arms are answered."""
 
     context: Any
+    arms: _Offered = None
     id: _Id | None = None
     eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
     unit: _Id | None = None
@@ -66,9 +68,13 @@ class Decide(DecideEntry):
 
 
 class DecideBatch(_Body):
-    """Many decisions at once, answered in order; one that fails does not harm the others."""
+    """Many decisions at once, answered in order; one that fails does not harm the others.
+
+    `arms` are those of all entries that give none of their own.
+    """
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
+    arms: _Offered = None
 
     def __len__(self) -> int:
         return len(self.decisions)

@@ -10,6 +10,7 @@ from typing import Any
 
 from oddsmith import kernels
 from oddsmith.arms import Arms
+from oddsmith.call import check_takes_offers
 from oddsmith.errors import BadFile, InvalidInput, NotPortable
 from oddsmith.experts.base import Experts
 from oddsmith.files import PolicyFile, read_policy
@@ -46,9 +47,9 @@ class Opened:
     _stamp: int = field(init=False, default=0)
 
     @property
-    def arms(self) -> Arms:
-        """The arms of the experiment."""
-        return _served_arms(self.file)
+    def arms(self) -> Arms | None:
+        """The arms of the experiment; None where they come with calls."""
+        return self.file.arms
 
     @property
     def scale(self) -> RewardScale:
@@ -83,8 +84,6 @@ def open_experiments(paths: Sequence[Path | str], *, stores: OpenStores | None =
     `stores` says how many of their files are open at a time, and for how long.
     """
     files = [read_policy(path) for path in paths]
-    for file in files:
-        _served_arms(file)
     settings = [read_settings(file) for file in files]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
@@ -103,7 +102,9 @@ def open_experiments(paths: Sequence[Path | str], *, stores: OpenStores | None =
 
 
 def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
-    arms = _served_arms(file)
+    arms = file.arms
+    if arms is None:
+        check_takes_offers(file.policy)
     policy = guarded(file.policy, settings.timeout_ms, arms=arms)
     try:
         fingerprint(policy)
@@ -114,7 +115,7 @@ def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
     about: dict[str, object] = {
         "experiment": file.name,
         "seed": seed,
-        "arms": list(arms),
+        "arms": None if arms is None else list(arms),
         "judge": judge_to_json(policy),
         "reward": [file.reward_scale.low, file.reward_scale.high],
         "window_s": settings.window,
@@ -131,14 +132,6 @@ def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
         store.close()
         raise
     return Opened(file, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
-
-
-def _served_arms(file: PolicyFile) -> Arms:
-    if file.arms is None:
-        raise InvalidInput(
-            f"{file.path}: the service takes files with arms; got one without, whose arms come with calls"
-        )
-    return file.arms
 
 
 def _check_apart(what: str, given: list[str]) -> None:

@@ -31,13 +31,14 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
-    names = None if eligible is None else [arm for arm, free in zip(experiment.arms, eligible, strict=True) if free]
+    arms = decision.arms or experiment.arms or ()
+    names = None if eligible is None else [arm for arm, free in zip(arms, eligible, strict=True) if free]
     return DecisionRecord(
         id=made.id,
         experiment=experiment.name,
         arm=decision.arm,
         propensity=decision.propensity,
-        odds=dict(zip(experiment.arms, decision.propensities.tolist(), strict=True)),
+        odds=dict(zip(arms, decision.propensities.tolist(), strict=True)),
         step=decision.step,
         position=made.position,
         seen=made.seen or 0,
@@ -73,9 +74,10 @@ def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Lin
     names = judged.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
     predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    arms = decision.arms or experiment.arms or ()
     rows = []
     for i in np.argsort(-weights, kind="stable").tolist():
-        chosen = {arm: float(part) for arm, part in zip(experiment.arms, votes[i], strict=True) if part > 0}
+        chosen = {arm: float(part) for arm, part in zip(arms, votes[i], strict=True) if part > 0}
         predicted = None if predictions[i] != predictions[i] else float(predictions[i])
         rows.append({"expert": names[i], "weight": float(weights[i]), "votes": chosen, "predicted": predicted})
     return rows

@@ -11,10 +11,12 @@ from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
 from oddsmith.service.keys import Scope
 
-__all__ = ["BODY_BYTES", "ROUTES", "Route"]
+__all__ = ["BODY_BYTES", "OFFER_BYTES", "ROUTES", "Route"]
 
 BODY_BYTES = 65_536
-_BATCH = 1 << 20  # bytes of the body of a batch
+OFFER_BYTES = 1 << 20
+"""Bytes of a body with arms in it, and of a batch."""
+_BATCH = OFFER_BYTES
 _READS = (400, 401, 403, 404, 408, 413, 414, 422, 429, 431, 503)
 _WRITES = (*_READS, 507)
 _CHANGES = (*_WRITES, 409)
@@ -51,7 +53,7 @@ _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 ROUTES = (
-    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.DecisionAnswer, _WRITES),
+    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.DecisionAnswer, _CHANGES),
     Route("POST", "/v1/decide/batch", d.decide_batch, "Draw arms.", _DECIDE, m.DecideBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.EventAnswer, _CHANGES),
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),

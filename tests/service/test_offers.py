@@ -1,0 +1,130 @@
+"""Arms that come with the call, over HTTP: decided, learnt, kept, restored and proved."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oddsmith.audit import verify
+from oddsmith.audit.exporting import log_batches_of
+from oddsmith.files import read_policy
+from oddsmith.storage import SQLiteReader, restore
+from service.served import here
+from storage.samples import WithoutSnapshots, bits
+
+
+def news(folder: Path, service: str = "", policy: str = '[policy]\nkind = "auto"\n') -> Path:
+    """A policy file without arms."""
+    file = folder / "news.toml"
+    file.write_text(f'name = "news"\nseed = 7\n{policy}[service]\nstore = "news.sqlite"\n{service}')
+    return file
+
+
+def articles(first: int, n: int = 4, age: float = 1.0) -> dict[str, Any]:
+    return {f"a/{i}": {"topic": ("sports", "tech")[i % 2], "age": age} for i in range(first, first + n)}
+
+
+def visits(served: Any, n: int, *, seed: int = 1, **more: Any) -> list[dict[str, Any]]:
+    """Visitors of a site whose articles come and go; those about tech are liked."""
+    rng, answers = random.Random(seed), []
+    for turn in range(n):
+        asked = {"context": {"hour": turn % 24}, "arms": articles(turn // 10, age=float(turn)), "id": f"v{seed}-{turn}"}
+        answers.append(served.post("decide", asked | more))
+        liked = rng.random() < (0.9 if int(answers[-1]["arm"][2:]) % 2 else 0.1)
+        served.reward(answers[-1]["id"], int(liked))
+    return answers
+
+
+def test_articles_come_and_go_and_the_store_proves_it(tmp_path: Path) -> None:
+    file = news(tmp_path)
+    with here(file) as served:
+        answers = visits(served, 60)
+        served.state()
+        assert sum(int(answer["arm"][2:]) % 2 for answer in answers[-20:]) > 14  # 10 by chance
+        record = served.get(f"/v1/decisions/{answers[-1]['id']}?explain=true")
+        assert list(record["odds"]) == list(articles(5))
+        assert record["arm"] == answers[-1]["arm"]
+        assert set(record["experts"][0]["votes"]) <= set(articles(5))
+        live = bits(served.state())
+    with here(file) as served:
+        assert bits(served.state()) == live
+        assert served.post("decide", {"context": {}, "arms": ["q"], "id": "v1-59"}, status=409)["code"] == "conflict"
+        again = served.post("decide", {"context": {}, "arms": {answers[-1]["arm"]: None}, "id": "v1-59"})
+        assert again == answers[-1] | {"new": False}
+    with SQLiteReader(tmp_path / "news.sqlite") as reader:
+        policy = read_policy(file).policy
+        assert bits(restore(WithoutSnapshots(reader), policy).state) == live
+        verdict = verify(reader, policy=policy)
+        assert verdict.holds
+        checked = {level.name: (level.checked, sum(level.untested.values())) for level in verdict.levels}
+        assert checked["draw"] == checked["odds"] == checked["experts"] == (60, 0)
+        ((log, counted),) = log_batches_of(reader)
+        assert log is not None
+        assert log.propensities is not None
+        assert counted.rows == 60
+        assert log.offered[-1] == tuple(articles(5))
+        assert log.features[-1] == articles(5, age=59.0)
+        np.testing.assert_array_equal(log.propensities[-1], list(answers[-1]["odds"].values()))
+
+
+WRONG = [
+    ({"context": {"hour": 1}}, "arms must come with calls of experiment 'news'; got none: send"),
+    ({"context": {"hour": 1}, "arms": []}, "arms must"),
+    ({"context": {"hour": 1}, "arms": ["a", "a"]}, "names of arms must be distinct; got 'a' twice"),
+    ({"context": {"hour": 1}, "arms": {"a": {"x": 1}, "b": 7}}, ""),
+    ({"context": {"hour": 1}, "arms": ["a", "b"], "eligible": ["c"]}, "eligible must"),
+    ({"context": {"hour": 1}, "arms": [f"a{i}" for i in range(1001)]}, "arms must"),
+    ({"context": {"hour": 1}, "arms": ["a", "b"], "incumbent": "c"}, "incumbent must be among the arms"),
+]
+
+
+@pytest.mark.parametrize(("asked", "sentence"), WRONG)
+def test_wrong_offers_are_refused(tmp_path: Path, asked: dict[str, Any], sentence: str) -> None:
+    with here(news(tmp_path)) as served:
+        assert served.post("decide", asked, status=422)["error"].startswith(sentence)
+
+
+def test_many_arms_with_features_fit_into_a_body(tmp_path: Path) -> None:
+    with here(news(tmp_path)) as served:
+        many = {f"article {i}": {"topic": "sports", "text": "x" * 100} for i in range(1000)}
+        answer = served.post("decide", {"context": {}, "arms": many, "id": "many"})
+        assert "odds" not in answer  # of so many only on request
+        assert len(served.post("decide", {"context": {}, "arms": many, "id": "many", "odds": True})["odds"]) == 1000
+
+
+def test_a_batch_has_arms_for_all_or_for_each(tmp_path: Path) -> None:
+    with here(news(tmp_path)) as served:
+        batch = [{"context": {"hour": 1}}, {"context": {"hour": 2}, "arms": ["z", 7]}, {"context": {}, "arms": []}]
+        results = served.post("decide/batch", {"decisions": batch, "arms": articles(0)})["results"]
+        assert [list(one["odds"]) for one in results[:2]] == [list(articles(0)), ["z", "7"]]
+        assert results[2]["code"] == "invalid"
+
+
+def test_modes_on_offers(tmp_path: Path) -> None:
+    """Sticky units, shadows, deferred decisions, eligible arms, floors by name."""
+    with here(news(tmp_path, "sticky = true\n")) as served:
+        first = served.post("decide", {"context": {}, "arms": ["x", "y"], "unit": "ann"})
+        again = served.post("decide", {"context": {}, "arms": [first["arm"], "z"], "unit": "ann"})
+        assert again == first | {"new": False}
+        other = served.post("decide", {"context": {}, "arms": ["z"], "unit": "ann"})
+        assert (other["arm"], other["new"]) == ("z", True)
+    (tmp_path / "shadow").mkdir()
+    with here(news(tmp_path / "shadow", "shadow = true\n")) as served:
+        asked = {"context": {}, "arms": ["x", "y"], "incumbent": "y", "incumbent_odds": {"x": 0.25, "y": 0.75}}
+        seen = served.post("decide", asked | {"id": "s"})
+        assert (seen["arm"], seen["propensity"]) == ("y", 0.75)
+        assert seen["would"] in ("x", "y")
+        served.reward("s", 1)
+    with SQLiteReader(tmp_path / "shadow" / "news.sqlite") as reader:
+        assert verify(reader).holds
+    (tmp_path / "bound").mkdir()
+    bound = 'floors = {x = 0.3}\n[policy]\nkind = "auto"\n'
+    with here(news(tmp_path / "bound", policy=bound)) as served:
+        odds = served.post("decide", {"context": {}, "arms": ["x", "y", "z"], "id": "b"})["odds"]
+        assert odds["x"] >= 0.3
+        few = served.post("decide", {"context": {}, "arms": ["x", "y", "z"], "eligible": ["z"], "id": "c"})
+        assert few["odds"] == {"x": 0.0, "y": 0.0, "z": 1.0}
+    with SQLiteReader(tmp_path / "bound" / "news.sqlite") as reader:
+        assert verify(reader, policy=read_policy(tmp_path / "bound" / "news.toml").policy).holds
