@@ -66,6 +66,9 @@ def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
     >>> asleep(np.array([[0.2, np.nan]])), asleep(np.array([[0.2, np.nan]]), np.array([True, False]))
     (True, False)
     """
+    if eligible is None and predictions.size:
+        lowest = np.minimum.reduce(predictions, axis=None)  # which is NaN if one of them is: half the time of looking
+        return bool(lowest != lowest)
     missing = np.isnan(predictions)
     return bool((missing if eligible is None else missing & eligible[..., None, :]).any())
 

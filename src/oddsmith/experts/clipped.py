@@ -41,7 +41,7 @@ class Clipped(Wrapper):
 
     def _clipped(self, predictions: Array) -> Array:
         if predictions.size:
-            lowest, highest = np.fmin.reduce(predictions, axis=None), np.fmax.reduce(predictions, axis=None)
+            lowest, highest = np.minimum.reduce(predictions, axis=None), np.maximum.reduce(predictions, axis=None)
             if self.low <= lowest <= highest <= self.high:  # as most are: nothing to clip
                 return predictions
         if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
