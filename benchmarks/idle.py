@@ -4,7 +4,7 @@
 
 A third of the experiments have reward windows of ten seconds, a quarter erases contexts that are a second old (looked
 at every twenty seconds here, and hourly otherwise). Each is asked for a decision before; then nobody calls for the
-given time, in which windows close and contexts are erased; then each is asked again.
+given time, by which windows have closed and contexts are erased; then each is asked again.
 """
 
 import argparse

@@ -124,7 +124,7 @@ class Visits:
 
 async def measure(given: argparse.Namespace) -> None:
     """One run, and its figures every so often."""
-    learning, refolds = Watch("settle"), Watch("refold")
+    learning, refolds = Watch("settle"), Watch("recover")
     with tempfile.TemporaryDirectory() as place:
         (opened,) = open_experiments([policy_file(Path(place), given.window, given.rule)])
         experiment = Experiment(opened, Clock())

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from service.live import Answer, listen
@@ -95,6 +96,25 @@ def test_under_load_every_answer_is_whole_and_on_disk(tmp_path: Path) -> None:
     assert {answer.status for answer in load.answers.values()} <= {200, 0}  # 0: the connection was closed, no answer
     assert whole <= {row[2] for row in rows(tmp_path / "news.sqlite")}
     assert "Traceback" not in served.log.read_text()
+
+
+def test_without_a_drain_phase_it_is_not_announced(tmp_path: Path) -> None:
+    """Teeth: a server that stops at the first signal is gone before anybody could see it."""
+    at_once = "from oddsmith.service import server\nserver._Server.handle_exit = "
+    at_once += 'lambda self, sig, frame: setattr(self, "should_exit", True)\n'
+    with process(place(tmp_path), before=at_once, more=["--drain-s", "30"]) as served:
+        statuses = []
+
+        def is_gone() -> bool:
+            try:
+                statuses.append(served.client.get("/readyz").status_code)
+            except httpx.TransportError:
+                return True
+            return 503 in statuses
+
+        os.kill(served.pid, signal.SIGTERM)
+        wait(is_gone)
+    assert 503 not in statuses
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -28,6 +29,7 @@ __all__ = ["decide", "decide_batch"]
 
 _log = logging.getLogger(__name__)
 _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
+_COUNTED = 10_000  # arms of calls whose draws are counted
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 
@@ -104,6 +106,8 @@ async def _complete(
         return _told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
     experiment.decided[answer.arm] += 1
+    if len(experiment.decided) > _COUNTED and experiment.arms is None:  # arms of calls have no end
+        experiment.decided = Counter(dict(experiment.decided.most_common(_COUNTED // 2)))
     return answer
 
 

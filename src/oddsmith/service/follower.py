@@ -35,6 +35,7 @@ from oddsmith.storage.ladder import Ladder
 __all__ = ["Follower", "Now"]
 
 _log = logging.getLogger(__name__)
+_COUNTED = 10_000  # arms of calls whose rewards are counted
 _SLICE = 200  # steps of a fold between two looks at other work
 _PAUSE = 1.0  # after a refold, as a part of the time it took
 _NOTHING = Due([], 0)
@@ -285,3 +286,5 @@ class Follower:
                 rewards, total = self.arms.get(decision.arm, (0, 0.0))
                 is_new, before = item.before is None, item.before or 0.0
                 self.arms[decision.arm] = rewards + is_new, total + item.value - before
+                if len(self.arms) > _COUNTED and decision.arms is not None:  # the first to be counted go first
+                    del self.arms[next(iter(self.arms))]
