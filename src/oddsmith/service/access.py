@@ -6,12 +6,12 @@ from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.service.keys import Key, KeyRing, Scope
 from oddsmith.service.response import Refusal
 
-__all__ = ["ANYONE", "Forbidden", "NOBODY", "authorize", "check_bind", "check_scope", "is_loopback"]
+__all__ = ["ANYONE", "Forbidden", "STRANGER", "authorize", "check_bind", "check_scope", "is_loopback"]
 
 ANYONE = Key("anyone", ("admin",), (), ())
 """The key of every caller where no key is needed; it has no token."""
 
-NOBODY = Key("", (), (), ())
+STRANGER = Key("", (), (), ())
 """The key of a caller who sent none where others have one; it allows nothing."""
 
 _NO_KEY = Refusal(401, "unauthorized", "Authorization must be 'Bearer KEY' with a key that is in force")
@@ -24,7 +24,7 @@ class Forbidden(OddsmithError):
 def authorize(ring: KeyRing | None, header: str | None, scopes: frozenset[Scope]) -> Key | Refusal:
     """The key of a request's Authorization header, or the refusal; `ANYONE` without a key ring.
 
-    Without scopes no key is needed, and what is none is `NOBODY`.
+    Without scopes no key is needed, and what is none is `STRANGER`.
 
     A key needs one of the scopes, or admin, for some experiment. All of this is known before the body is read; for
     which experiment it asks is not, see `check_scope`.
@@ -37,7 +37,7 @@ def authorize(ring: KeyRing | None, header: str | None, scopes: frozenset[Scope]
     scheme, _, token = (header or "").partition(" ")
     key = ring.find(token) if scheme.lower() == "bearer" else None
     if not scopes:
-        return key or NOBODY
+        return key or STRANGER
     if key is None:
         return _NO_KEY
     if any(key.may(scope, one) for scope in scopes for one in key.experiments or (None,)):

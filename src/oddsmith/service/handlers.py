@@ -9,7 +9,7 @@ from oddsmith.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
-from oddsmith.service.access import NOBODY
+from oddsmith.service.access import STRANGER
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
@@ -168,9 +168,9 @@ async def health(_: Service, __: Key) -> m.Health:
 async def ready(service: Service, key: Key) -> m.Health | Response:
     """Whether every experiment can decide; why not, and which, for a key that may read it."""
     # anybody may ask, as often as they like; who has a key is told what is so now
-    troubles = await service.seldom(_troubles) if key is NOBODY else await _troubles(service)
+    troubles = await service.seldom(_troubles) if key is STRANGER else await _troubles(service)
     told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
-    warnings = {} if key is NOBODY else await _warnings(service, key)
+    warnings = {} if key is STRANGER else await _warnings(service, key)
     answer = m.Health(not troubles and not service.draining, told, service.draining, warnings)
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 

@@ -22,7 +22,7 @@ GRACE_S = 10
 def serve(app: Limits, door: socket.socket, *, room: Connections | None = None, drain_s: float = 0.0) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
 
-    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered as before: whoever sends requests
+    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered as before: who sends requests
     here has this time to see it. SIGINT, or a second signal, does not wait.
     """
     room = room or Connections()
