@@ -3,7 +3,7 @@
     python -m benchmarks.idle [--experiments 2000] [--seconds 60]
 
 A third of the experiments have reward windows of ten seconds, a quarter erases contexts that are a second old (looked
-at every twenty seconds here, and hourly otherwise). Each is asked for a decision before; then nobody calls for the
+at every twenty seconds here, and hourly otherwise). Each is asked for a decision before; then there is no call for the
 given time, by which windows have closed and contexts are erased; then each is asked again.
 """
 
@@ -86,7 +86,7 @@ def served(files: Sequence[Path], before: str = "") -> Iterator[tuple[httpx.Clie
 
 
 def idle(folder: Path, count: int, seconds: float, before: str = "") -> Cost:
-    """The cost of so many experiments that nobody calls for so many seconds."""
+    """The cost of so many experiments that are not called for so many seconds."""
     files = policy_files(folder, count)
     start = time.perf_counter()
     with served(files, _BEFORE + before) as (client, pid):

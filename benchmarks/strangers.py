@@ -61,7 +61,7 @@ def cases() -> list[Case]:
         Case("a body of which nothing comes", _post(b"/v1/decide", b"")[:-5] + b"50000\r\n\r\n"),
         Case("60 headers of 200 bytes", _get(b"/v1/stats", many)),
         Case("a head of 32 KB", _get(b"/v1/stats", b"x: " + b"y" * 32_000 + b"\r\n")),
-        Case("a path of 2,000 bytes that nobody knows", _get(b"/" + b"v1/decid" * 249)),
+        Case("a path of 2,000 bytes that is not known", _get(b"/" + b"v1/decid" * 249)),
         Case("a path that resembles all others", _get(b"/v1/decisions/x/re/de/po/st/batc")),
         Case("a wrong method", _get(b"/v1/decide", method=b"PUT")),
         Case("HEAD of the document", _get(b"/openapi.json", method=b"HEAD")),

@@ -99,7 +99,7 @@ def test_under_load_every_answer_is_whole_and_on_disk(tmp_path: Path) -> None:
 
 
 def test_without_a_drain_phase_it_is_not_announced(tmp_path: Path) -> None:
-    """Teeth: a server that stops at the first signal is gone before anybody could see it."""
+    """Teeth: a server that stops at the first signal is gone before it could be seen."""
     at_once = "from oddsmith.service import server\nserver._Server.handle_exit = "
     at_once += 'lambda self, sig, frame: setattr(self, "should_exit", True)\n'
     with process(place(tmp_path), before=at_once, more=["--drain-s", "30"]) as served:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.cli.main import main
 from oddsmith.service.access import authorize
 from oddsmith.service.keys import KeyRing, create, read_keys, revoke, rotate
 from oddsmith.service.rates import Rate
@@ -78,14 +77,7 @@ def test_a_rotation_prolongs_nothing_that_ends_before_and_keeps_the_span_of_life
     assert [round(life.total_seconds() / 86_400) for life in lives] == [3, 3, 23]
 
 
-def test_commands_of_keys_that_end(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    def said(*words: str, code: int = 0) -> str:
-        assert main(["keys", *words]) == code
-        out = capsys.readouterr()
-        return str(out.err if code else out.out)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ODDSMITH_KEYS", raising=False)
+def test_commands_of_keys_that_end(said: Any, monkeypatch: Any) -> None:
     more = ("--expires-in", "90d", "--rate", "30/m", "--burst", "10")
     first = said("create", "shop", "--scope", "decide", *more).splitlines()[0]
     second, sentence = said("rotate", "shop").splitlines()

@@ -14,7 +14,6 @@ import pytest
 
 import oddsmith as od
 from oddsmith.cli import keys as key_commands
-from oddsmith.cli.main import main
 from oddsmith.service import keys
 from oddsmith.service.access import ANYONE, Forbidden, authorize, check_bind, check_scope, is_loopback
 from oddsmith.service.keys import ALL_SCOPES, Key, KeyRing, Scope, create, read_keys, revoke
@@ -265,14 +264,7 @@ def test_other_machines_are_served_only_with_keys(path: Path) -> None:
     check_bind("::1", ring)
 
 
-def test_commands(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    def said(*words: str, code: int = 0) -> str:
-        assert main(["keys", *words]) == code
-        out = capsys.readouterr()
-        return str(out.err if code else out.out)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ODDSMITH_KEYS", raising=False)
+def test_commands(said: Any, monkeypatch: Any) -> None:
     token, sentence = said("create", "shop", "--scope", "decide", "reward", "--experiment", "news").splitlines()
     assert sentence == "This is the key 'shop'. It is not shown again: keys.json holds only its hash."
     (key,) = read_keys("keys.json")

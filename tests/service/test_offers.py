@@ -94,6 +94,18 @@ def test_many_arms_with_features_fit_into_a_body(tmp_path: Path) -> None:
         assert len(served.post("decide", {"context": {}, "arms": many, "id": "many", "odds": True})["odds"]) == 1000
 
 
+def test_counts_of_arms_without_end_are_bounded_and_never_fall(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("oddsmith.service.deciding._COUNTED", 4)
+    with here(news(tmp_path)) as served:
+        for turn in range(12):
+            served.post("decide", {"context": {}, "arms": [f"only {turn}"]})
+            text = served.ask("GET", "/metrics").text
+            assert f'oddsmith_decided_total{{experiment="news",arm="others"}} {turn + 1}.0' in text
+        counted = served.get("/v1/stats")["arms"]
+        assert len(counted) <= 5
+        assert sum(arm["decided"] for arm in counted.values()) == 12
+
+
 def test_a_batch_has_arms_for_all_or_for_each(tmp_path: Path) -> None:
     with here(news(tmp_path)) as served:
         batch = [{"context": {"hour": 1}}, {"context": {"hour": 2}, "arms": ["z", 7]}, {"context": {}, "arms": []}]

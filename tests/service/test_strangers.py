@@ -243,7 +243,7 @@ def test_who_is_refused_by_the_head_has_no_more_parsed_of_the_body(piece: int, m
     assert len(parts) <= most if most else len(parts) > Wire.piece_bytes // 6  # the second is broken
 
 
-def test_whoever_asks_whether_it_is_ready_stores_are_looked_at_seldom(tmp_path: Path, monkeypatch: Any) -> None:
+def test_for_strangers_stores_are_looked_at_seldom(tmp_path: Path, monkeypatch: Any) -> None:
     looks = 0
 
     async def trouble(_: Any) -> str:

@@ -18,7 +18,7 @@ _ALL = 2**62  # beyond any position
 
 
 class Happening(NamedTuple):
-    """An event of a decision: where it stands, when and by whom it came, what it is, its value, and what it did.
+    """An event of a decision: where it stands, when it came and from which key, what it is, its value, and what it did.
 
     `sender` is the name of the key that sent it, where that is known.
     """

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -107,7 +106,7 @@ async def _complete(
     answer.position = receipt.position
     experiment.decided[answer.arm] += 1
     if len(experiment.decided) > _COUNTED and experiment.arms is None:  # arms of calls have no end
-        experiment.decided = Counter(dict(experiment.decided.most_common(_COUNTED // 2)))
+        experiment.forget_rare_arms(_COUNTED // 2)
     return answer
 
 

@@ -23,12 +23,14 @@ from oddsmith.storage.events import Event
 from oddsmith.storage.rows import AnotherValue
 from oddsmith.uniforms import Uniforms
 
-__all__ = ["EVERYTHING", "Experiment"]
+__all__ = ["EVERYTHING", "Experiment", "OTHERS"]
 
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
 _THREADS = 8  # for experts that are other people's code
 _THREADS_S = 10.0  # seconds that they are kept after the last decision
+OTHERS = "others"
+"""What arms that are counted together are called."""
 EVERYTHING = 2**62  # beyond any position
 _log = logging.getLogger(__name__)
 
@@ -84,6 +86,12 @@ class Experiment:
             if self._threads is not None:  # a call that never returns is left behind
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
+
+    def forget_rare_arms(self, most: int) -> None:
+        """Count the draws of the arms beyond the `most` drawn ones together, so that the sum stays."""
+        kept = Counter(dict(self.decided.most_common(most)))
+        kept[OTHERS] += self.decided.total() - kept.total()
+        self.decided = kept
 
     async def append(self, event: Event) -> Receipt:
         """The receipt of an event that is on disk; one that is refused raises."""

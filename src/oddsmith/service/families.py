@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from oddsmith.experts.guarded import Guarded
-from oddsmith.service.experiment import Experiment
+from oddsmith.service.experiment import OTHERS, Experiment
 from oddsmith.service.messages import Vitals
 from oddsmith.service.writer import BUCKETS
 
@@ -14,7 +14,6 @@ __all__ = ["ARMS", "BY_EXPERIMENT", "Family", "Seen", "decided", "expert_failure
 ARMS = 100
 """Arms of an experiment that have series of their own; the others are counted together."""
 
-_OTHERS = "others"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
@@ -102,14 +101,17 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Seen], float | None]]] 
 
 
 def decided(seen: Sequence[Seen]) -> Family:
-    """Decisions by arm; of more than `ARMS` arms the last ones are one series, so that no count ever goes down."""
+    """Decisions by arm; of more than `ARMS` arms the last ones are one series, so that no count ever goes down.
+
+    Arms that come with calls are one series: there is no end of them.
+    """
     samples = []
     for one in seen:
         times = one.experiment.decided
-        shown = dict(times)
-        if len(times) > ARMS:
+        shown = dict(times) if one.experiment.arms is not None else {OTHERS: times.total()}
+        if len(shown) > ARMS:
             shown = {arm: times[arm] for arm in list(times)[: ARMS - 1]}
-            shown[_OTHERS] = shown.get(_OTHERS, 0) + sum(times.values()) - sum(shown.values())
+            shown[OTHERS] = shown.get(OTHERS, 0) + sum(times.values()) - sum(shown.values())
         samples += [(labels(("experiment", one.experiment.name), ("arm", arm)), count) for arm, count in shown.items()]
     return Family("oddsmith_decided_total", "counter", "Decisions made here.", samples)
 

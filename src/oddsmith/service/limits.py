@@ -34,7 +34,7 @@ async def _nothing() -> None:
 
 
 def _stay() -> None:
-    """What drains where there is nobody to tell."""
+    """What drains where there is nothing to tell."""
 
 
 def _as_it_is(scope: HttpScope) -> HttpScope:

@@ -40,7 +40,7 @@ class Folded(NamedTuple):
     `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take;
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
-    `bereft`: contexts are gone that no snapshot has learnt; who would learn from them refuses those rewards.
+    `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
     """
 
     state: State
@@ -48,7 +48,7 @@ class Folded(NamedTuple):
     policy: Policy
     refused: tuple[int, ...] = ()
     careful: bool = False
-    bereft: bool = False
+    lenient: bool = False
 
 
 class HalfLearnt(OddsmithError):
@@ -91,7 +91,7 @@ def recover(store: Foldable, until: int, start_at: Callable[[int], Folded], chan
         return refold(store, until, start_at, change)
     except ContextErased as error:
         _log.error("%s: experts that learn go on without the rewards of such decisions", error)
-        return refold(store, until, lambda latest: start_at(latest)._replace(bereft=True), change)
+        return refold(store, until, lambda latest: start_at(latest)._replace(lenient=True), change)
 
 
 def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
@@ -203,7 +203,7 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                 raise
             except Exception as error:
                 is_erased = isinstance(error, ContextErased)
-                if is_erased and item.before is None and not folded.bereft:
+                if is_erased and item.before is None and not folded.lenient:
                     raise
                 weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
                 if weighed is not None and not folded.careful:

@@ -122,7 +122,7 @@ class RestingStore(StoreReader):
             inner.append([]).result()  # after all that is queued; a store that cannot write stays open, and tells
             head, ((oldest,),) = inner.answered, inner._read(_OLDEST)
             inner.close()
-            if inner.answered > head:  # somebody came just before
+            if inner.answered > head:  # an event came just before
                 oldest = -inf
             self._rested = _Rested(inner.answered, inf if oldest is None else oldest, _signature(self.path))
         except StoreFailed:
