@@ -156,6 +156,12 @@ def test_features_may_come_later_and_memories_of_arms_stay() -> None:
         agent.decide([9.0], arms={"a": [1.0]})
 
 
+@pytest.mark.parametrize("many", [[{"x": 1}], [[1.0], [2.0]], pd.DataFrame({"x": [1.0]})])
+def test_many_contexts_are_not_one(many: Any) -> None:
+    with pytest.raises(od.InvalidInput, match="must be one dict or row of numbers each; got shape"):
+        od.Agent(od.auto(), seed=1).decide(many, arms=ARMS)
+
+
 def test_a_record_without_the_drawn_arms_features_is_not_learnt() -> None:
     agent = od.Agent(od.auto(), seed=1)
     decision = agent.decide([1.0], arms=ARMS)

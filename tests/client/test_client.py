@@ -1,73 +1,16 @@
 """Every call of both clients against a real service: what is answered is what is in the log."""
 
-import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import oddsmith as od
-from client.serving import ARMS, policy_file, service
+from client.serving import ARMS
 from oddsmith.client import ServedDecision, StoredEvent
-from oddsmith.service.keys import create
-
-
-class Awaited:
-    """An AsyncClient whose calls are awaited at once, so that one test holds for both clients."""
-
-    def __init__(self, url: str, **settings: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._client = od.AsyncClient(url, **settings)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*args: Any, **named: Any) -> Any:
-            return self._loop.run_until_complete(getattr(self._client, name)(*args, **named))
-
-        return call
-
-    def __enter__(self) -> "Awaited":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        self._loop.close()
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: Any) -> Iterator[dict[str, str]]:
-    """A service of four experiments with keys: its address, and a key for everything and one for little."""
-    folder = tmp_path_factory.mktemp("served")
-    files = [
-        policy_file(folder, "news"),
-        policy_file(
-            folder, "loyal", 'sticky = true\nreward_rule = "sum"\nwindow_s = 3600\n', "[reward]\nhigh = 20.0\n"
-        ),
-        policy_file(folder, "watched", "shadow = true\n"),
-        folder / "site.toml",
-    ]
-    files[-1].write_text('seed = 5\n[policy]\nkind = "auto"\n')
-    keys = folder / "keys.json"
-    everything, little = create(keys, "all", ["admin"]), create(keys, "few", ["decide"], ["news"])
-    with service(*files, keys=keys) as url:
-        yield {"url": url, "everything": everything, "little": little}
-
-
-@pytest.fixture(params=[od.Client, Awaited])
-def client(request: Any, places: dict[str, str]) -> Iterator[Callable[..., Any]]:
-    """Makes clients of either kind, and closes them."""
-    made: list[Any] = []
-
-    def make(experiment: str | None = "news", key: str | None = places["everything"], **settings: Any) -> Any:
-        patient = {"timeout": 60.0} | settings  # a busy machine makes no call a second one
-        made.append(request.param(places["url"], key=key, experiment=experiment, **patient))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.__exit__(None, None, None)
 
 
 def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
@@ -103,8 +46,10 @@ def test_contexts_of_many_kinds_are_the_same_context(client: Any) -> None:
     for context in ([0.5, 2.0], (0.5, 2), np.array([0.5, 2.0]), [np.float32(0.5), np.int64(2)]):
         id = news.decide(context).id
         assert news.decision(id)["context"] == [0.5, 2.0]
+    for unknown in ([float("nan"), 1.0], np.array([np.nan, 1.0]), [None, 1]):
+        assert news.decision(news.decide(unknown).id)["context"] == [None, 1.0]
     with pytest.raises(od.InvalidInput, match="JSON with finite numbers"):
-        news.decide([float("nan"), 1.0])
+        news.decide([float("inf"), 1.0])
     with pytest.raises(od.InvalidInput, match="JSON with finite numbers"):
         news.decide([object(), 1.0])
 

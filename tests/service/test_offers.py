@@ -76,6 +76,7 @@ WRONG = [
     ({"context": {"hour": 1}, "arms": {"a": {"x": 1}, "b": 7}}, ""),
     ({"context": {"hour": 1}, "arms": ["a", "b"], "eligible": ["c"]}, "eligible must"),
     ({"context": {"hour": 1}, "arms": [f"a{i}" for i in range(1001)]}, "arms must"),
+    ({"context": [{"hour": 1}], "arms": ["a", "b"]}, "context and features must be one dict or row of numbers each"),
     ({"context": {"hour": 1}, "arms": ["a", "b"], "incumbent": "c"}, "incumbent must be among the arms"),
 ]
 

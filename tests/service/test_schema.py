@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from oddsmith.offer import MOST_ARMS
 from oddsmith.service.keys import create
-from oddsmith.service.routes import ROUTES
+from oddsmith.service.routes import OFFER_BYTES, ROUTES
 from service.served import here, place, place_for_anything, process
+from service.test_offers import news
 
 CONFIG = """
 [checks]
@@ -73,3 +75,33 @@ def test_every_operation_is_described(tmp_path: Path) -> None:
     assert described == {(route.method, route.path) for route in ROUTES}
     for route in ROUTES:
         assert ("security" in document["paths"][route.path][route.method.lower()]) == bool(route.scopes)
+
+
+def test_arms_of_the_call_are_described_with_their_limits(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        document = served.get("/openapi.json")
+    schemas = document["components"]["schemas"]
+    for name in ("Decide", "DecideEntry", "DecideBatch"):
+        said = schemas[name]["properties"]["arms"]["description"]
+        assert f"1 to {MOST_ARMS:,}: names" in said
+        assert f"at most {OFFER_BYTES >> 20} MiB" in said
+    assert (
+        "an arm that is not offered now" in document["paths"]["/v1/decide"]["post"]["responses"]["409"]["description"]
+    )
+    assert "at most 100,000" in schemas["DecideBatch"]["description"]
+    assert "up to 100 arms" in schemas["DecideEntry"]["description"]
+
+
+def test_the_examples_of_the_document_are_answered(tmp_path: Path) -> None:
+    with here(news(tmp_path)) as served:
+        paths = served.get("/openapi.json")["paths"]
+        one, many = (
+            paths[path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+            for path in ("/v1/decide", "/v1/decide/batch")
+        )
+        plain, featured, named = (example["value"] for example in one.values())
+        assert "arms" not in plain
+        for body in (featured, named):
+            assert served.post("decide", body)["odds"].keys() == set(body["arms"])
+        (batch,) = (example["value"] for example in many.values())
+        assert all("arm" in result for result in served.post("decide/batch", batch)["results"])

@@ -9,8 +9,11 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import numpy as np
+
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
+from oddsmith.contexts import is_table, one, plain, shown, simple
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.offer import offered
 
@@ -18,6 +21,7 @@ __all__ = ["Calls", "new_id"]
 
 T = TypeVar("T")
 
+_USUAL = frozenset((str, int, bool, type(None)))
 _LOOK = 0.1  # seconds between two looks at whether it is ready
 
 
@@ -44,17 +48,21 @@ class Calls:
         deferred: bool = False,
         incumbent: str | None = None,
         incumbent_odds: Mapping[str, float] | None = None,
+        odds: bool | None = None,
     ) -> Steps[ServedDecision]:
         """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
 
-        `arms` are those of this call: a dict of name to features, a list of names, or a data frame with a row for each.
+        `arms` are those of this call: a dict of name to features, a list of names, or a data frame with a row for each,
+        named by its column `arm` or, in pandas, by its index. What is missing in contexts and features, None, NaN or
+        NA, is sent as null. `odds` asks for those of all arms, which come by themselves up to 100 arms.
         `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
         decision counts once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with
         `incumbent_odds` (or 1).
         """
         own = new_id() if unit is None else None  # a unit's decision has an id of its own
-        fields = {"id": id or own, "context": context, "eligible": eligible, "unit": unit, "incumbent": incumbent}
-        fields |= {"deferred": deferred or None, "incumbent_odds": incumbent_odds, "arms": _offered(arms)}
+        fields = {"id": id or own, "context": _json(context), "eligible": eligible, "unit": unit, "odds": odds}
+        fields |= {"deferred": deferred or None, "incumbent": incumbent, "incumbent_odds": incumbent_odds}
+        fields |= {"arms": _offered(arms)}
         return self._post("/v1/decide", fields, ServedDecision)
 
     def decide_batch(
@@ -66,9 +74,10 @@ class Calls:
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        given = [_entry("decisions", one, "context") for one in decisions]
-        given = [one | {"arms": _offered(one["arms"])} if "arms" in one else one for one in given]
-        entries = [one if "unit" in one else {"id": new_id()} | one for one in given]
+        given = [_entry("decisions", entry, "context") for entry in decisions]
+        given = [entry | {"context": _json(entry["context"])} for entry in given]
+        given = [entry | {"arms": _offered(entry["arms"])} if "arms" in entry else entry for entry in given]
+        entries = [entry if "unit" in entry else {"id": new_id()} | entry for entry in given]
         for_all: dict[str, object] = {} if arms is None else {"arms": _offered(arms)}
         return self._send("/v1/decide/batch", {"decisions": entries} | for_all, partial(read_batch, ServedDecision))
 
@@ -84,7 +93,7 @@ class Calls:
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        entries = [_entry("rewards", one, "id", "reward") for one in rewards]
+        entries = [_entry("rewards", entry, "id", "reward") for entry in rewards]
         return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent))
 
     def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[StoredEvent]:
@@ -146,7 +155,34 @@ def _offered(arms: object) -> object:
     if arms is None:
         return None
     offer = offered(None, arms)
-    return list(offer.arms) if offer.features is None else {arm: offer.features.get(arm) for arm in offer.arms}
+    return list(offer.arms) if offer.features is None else {arm: _json(offer.features[arm]) for arm in offer.arms}
+
+
+def _json(context: object) -> object:
+    """A context or an arm's features as JSON has them, None where a value is missing.
+
+    >>> _json({"age": float("nan"), "sizes": np.array([1.5, np.nan])})
+    {'age': None, 'sizes': [1.5, None]}
+    """
+    if is_table(context):
+        raise InvalidInput(f"context must be one dict, row or array; got {shown(context)}: give one of its rows")
+    try:
+        return _known(one(context))
+    except RecursionError as error:
+        raise InvalidInput("context must not hold itself, or dicts and lists in each other without end") from error
+
+
+def _known(value: object) -> object:
+    """A value and those within it, None where one is missing."""
+    if type(value) in _USUAL:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _known(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(inner) for inner in value]
+    if isinstance(value, np.ndarray):
+        return _known(value.tolist())
+    return simple(plain(value))
 
 
 def _entry(what: str, entry: object, *needed: str) -> dict[str, object]:
@@ -164,8 +200,7 @@ def _written(fields: Mapping[str, object]) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Arrays and their numbers as lists and numbers, a row of a data frame as a dict."""
-    for name in ("to_dict", "tolist"):
-        if hasattr(value, name):
-            return getattr(value, name)()
+    """Arrays and their numbers as lists and numbers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"got {type(value).__name__}")

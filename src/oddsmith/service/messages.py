@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from oddsmith.errors import Conflict, OddsmithError, StoreFailed
+from oddsmith.offer import MOST_ARMS
 from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
@@ -22,7 +23,15 @@ _Name = Annotated[str, Meta(pattern=_NAME)]
 _Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
 _Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
 _Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
-_Offered = dict[_Arm, Any] | list[_Arm | int] | None
+_FEATURES = "What is known of the arm: an object, or a list of numbers, of one kind for all arms; null for nothing."
+_Features = Annotated[Any, Meta(description=_FEATURES)]
+_Offered = Annotated[
+    dict[_Arm, _Features] | list[_Arm | int] | None,
+    Meta(
+        description=f"The arms of this call, 1 to {MOST_ARMS:,}: names with their features, or names alone. Needed "
+        "where the policy file has no arms; else some of its arms. A body with arms has at most 1 MiB.",
+    ),
+]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
 _AnyId = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT})]
@@ -48,7 +57,7 @@ class DecisionQuery(Query):
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch; `odds` says whether the odds of all arms are answered."""
+    """One decision of a batch; `odds` says whether those of all arms are answered, as they are up to 100 arms."""
 
     context: Any
     arms: _Offered = None
@@ -62,7 +71,7 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Decide(DecideEntry):
-    """Draw an arm for a context. The same id again gets the first answer."""
+    """Draw an arm for a context. The same id again gets the first answer; 409 where its arm is not offered now."""
 
     experiment: _Name | None = None
 
@@ -70,7 +79,7 @@ class Decide(DecideEntry):
 class DecideBatch(_Body):
     """Many decisions at once, answered in order; one that fails does not harm the others.
 
-    `arms` are those of all entries that give none of their own.
+    `arms` are those of all entries that give none of their own. Entries times arms are at most 100,000.
     """
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]

@@ -22,7 +22,7 @@ _REASONS = {
     403: "The key does not allow this.",
     404: "There is no such thing.",
     408: "The request took too long to arrive.",
-    409: "Another value was kept before.",
+    409: "Something else was kept before: another value, or an arm that is not offered now.",
     413: "The body is too large.",
     414: "The path is too long.",
     422: "A value is not allowed.",
@@ -36,6 +36,17 @@ _LINKS = {
     "reward": {"operationId": "reward", "requestBody": {"id": _FOUND, "reward": 1}},
     "activate": {"operationId": "activate", "requestBody": {"id": _FOUND}},
     "decision": {"operationId": "decision", "parameters": {"id": _FOUND}},
+}
+
+_KNOWN = {"article-17": {"topic": "sports", "age_h": 2.0}, "article-18": {"topic": "tech", "age_h": None}}
+_VISIT = {"context": {"hour": 9, "device": "phone"}}
+_EXAMPLES: dict[str, dict[str, object]] = {
+    "decide": {
+        "Arms of the policy file": _VISIT,
+        "Arms of the call, with features": _VISIT | {"id": "visit-7", "arms": _KNOWN},
+        "Arms of the call, names alone": _VISIT | {"id": "visit-8", "arms": list(_KNOWN)},
+    },
+    "decide_batch": {"Arms for all, and for one": {"decisions": [_VISIT, _VISIT | {"arms": ["a"]}], "arms": _KNOWN}},
 }
 
 
@@ -77,7 +88,10 @@ def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping
     if route.method == "GET":
         described["parameters"] = [_parameter(name, schema, route.path) for name, schema in fields.items()]
     else:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref[route.message]}}}
+        content: dict[str, object] = {"schema": ref[route.message]}
+        if route.name in _EXAMPLES:
+            content["examples"] = {name: {"value": body} for name, body in _EXAMPLES[route.name].items()}
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
     return described
 
 

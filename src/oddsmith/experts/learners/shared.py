@@ -172,7 +172,10 @@ def _part(value: Any, schema: Schema | None, width: int = 0, hashed: bool = Fals
     """The numbers of a context or of an arm's features; of nothing, as many as there were before, all unknown."""
     if value is not None:
         is_other = width and has_names(value) != hashed  # as many hashes as there are numbers would pass unseen
-        return np.atleast_1d(as_numbers(value, schema, Form(width, hashed) if is_other else None))
+        row = np.atleast_1d(as_numbers(value, schema, Form(width, hashed) if is_other else None))
+        if row.ndim > 1:
+            raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {row.shape}")
+        return row
     if schema is not None:
         return schema.encode({})
     return np.zeros(width) if hashed else np.full(width, np.nan)
