@@ -7,6 +7,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out report
+	@echo
+	$(BIN)/python examples/news.py --out report
 
 test: check
 	$(BIN)/python -m pytest -n 2

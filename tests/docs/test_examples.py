@@ -43,6 +43,25 @@ def test_digits(tmp_path: Path) -> None:
     assert all(decision.propensity > 0 for decision in decisions)
 
 
+def test_news(tmp_path: Path) -> None:
+    """The draws of a day depend on when rewards arrive; in a process, 30 of 30 days ended with the best article."""
+    printed = run("news.py", "--out", str(tmp_path))
+    (sentence,) = [line for line in printed.splitlines() if line.startswith("storm-warning, unknown until visit 130")]
+    found = re.search(r"to (\d+) of the last 100 visitors; they clicked (\d+) times, the first 100 (\d+)", sentence)
+    assert found is not None
+    shown, late, early = map(int, found.groups())
+    assert shown > 50
+    assert late > early
+    rows = {line.split()[0]: line.split()[2:] for line in printed.splitlines() if "%" in line}
+    assert rows["storm-warning"][0] == "-"
+    counts = [[0 if n == "-" else int(n) for n in row] for row in rows.values()]
+    assert [sum(part) for part in zip(*counts, strict=True)] == [80] * 5  # every visitor was shown one article
+    page = (tmp_path / "news.html").read_text()
+    assert f"</h1>\n<p>{sentence}</p>" in page
+    assert page.count("<img") == 1
+    assert printed.index(sentence) < printed.index("clicked by") < printed.index("whom it trusts")
+
+
 def test_every_example_has_a_test() -> None:
     here = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert all(example.name in here for example in EXAMPLES.iterdir() if example.is_file())
