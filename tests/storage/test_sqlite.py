@@ -5,8 +5,10 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,13 +149,15 @@ def test_closing_waits_for_whoever_reads_or_keeps(tmp_path: Path) -> None:
 def test_a_disk_that_fails_while_erasing_is_told_in_a_sentence(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         append(store, made("a"))
-        change, store._change = store._change, lambda *_: 0  # type: ignore[method-assign]
-        with store._writing.lock:
-            store._writing.connection.execute("begin immediate")  # then the log cannot be emptied
+        writing: Any = store._writing
+        transaction = writing.transaction
+        writing.transaction = lambda: nullcontext(writing.connection)
+        with writing.lock:
+            writing.connection.execute("begin immediate")  # then the log cannot be emptied
         with pytest.raises(od.StoreFailed, match="erase again"):
             store.erase(1e9)
-        store._writing.connection.execute("rollback")
-        store._change = change  # type: ignore[method-assign]
+        writing.connection.execute("rollback")
+        writing.transaction = transaction
         assert store.erase(1e9) == 1
 
 

@@ -7,7 +7,6 @@ and the features of arms are kept once, by their digests.
 
 import json
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,9 +17,10 @@ from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
+from oddsmith.storage.contents import Content, FeatureRow, feature_row, parts_of, text_of, written
 from oddsmith.storage.events import DecisionMade, Event, OwnDraw, Reward
 
-__all__ = ["AnotherValue", "Content", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
+__all__ = ["AnotherValue", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
 __all__ += ["pack_votes", "read_decision", "read_evidence", "repeated", "row_of", "unpack_votes", "unrewarded"]
 
 EARLY = ("reward", "activation")
@@ -29,14 +29,6 @@ EARLY = ("reward", "activation")
 _Form: TypeAlias = tuple[int, str]  # the number of arms, and how votes over them are kept
 _WHOLE = (("u1", 2**8 - 1), ("<u2", 2**16 - 1))  # types of whole numbers; the last number stands for no arm
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
-_DIGEST = 16  # bytes
-
-
-class Content(NamedTuple):
-    """A text that is kept once, and its digest in hexadecimal."""
-
-    digest: str
-    body: str
 
 
 class ContextRow(NamedTuple):
@@ -53,7 +45,7 @@ class EventRow(NamedTuple):
     columns: tuple[Any, ...]  # what stands in `events`, from the kind on
     context: ContextRow | None = None
     names: Content | None = None
-    features: tuple[Content, ...] = ()
+    features: tuple[FeatureRow, ...] = ()
 
     @property
     def known_by(self) -> tuple[Any, ...]:
@@ -80,10 +72,10 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         plain["shadow"] = True if event.own is None else {"would": event.own.would, "odds": event.own.odds}
     context: ContextRow | None = None
     names: Content | None = None
-    features: tuple[Content, ...] = ()
+    features: tuple[FeatureRow, ...] = ()
     if decision.context is not None:
         plain["context"] = True
-        context = ContextRow(None, _written(encode(decision.context)))
+        context = ContextRow(None, written(encode(decision.context)))
     if decision.arms is not None:
         names, features = _offer(decision, plain)
         if decision.features is not None:
@@ -91,7 +83,7 @@ def row_of(event: Event, rule: Rule) -> EventRow:
                 bytes.fromhex("".join(one.digest for one in features)), None if context is None else context.body
             )
     try:
-        body = _written(plain)
+        body = written(plain)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
     line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen, event.sender or None)
@@ -99,9 +91,9 @@ def row_of(event: Event, rule: Rule) -> EventRow:
     return EventRow(line, columns, context, names, features)
 
 
-def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[Content, ...]]:
+def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[FeatureRow, ...]]:
     """The names of the arms that were offered, and what was known of all of them, or of the drawn one."""
-    names = _content(_written(list(decision.arms)))
+    names = text_of(written(list(decision.arms)))
     plain["arms"] = names.digest
     if decision.features is None:
         return names, ()
@@ -109,11 +101,7 @@ def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[Co
     if len(known) != len(decision.arms) and known != [decision.arm]:
         raise InvalidInput(f"features must be those of all arms or of the drawn one; got {len(known)} of them")
     plain["features"] = "all" if len(known) == len(decision.arms) else "drawn"
-    return names, tuple(_content(_written(encode(decision.features[arm]))) for arm in known)
-
-
-def _content(body: str) -> Content:
-    return Content(blake2b(body.encode(), digest_size=_DIGEST).hexdigest(), body)
+    return names, tuple(feature_row(decision.features[arm]) for arm in known)
 
 
 class AnotherValue(Conflict):
@@ -174,8 +162,7 @@ class DecisionRow(NamedTuple):
 
 def digests_of(row: DecisionRow) -> list[str]:
     """The digests of the features that were given, as far as they are there."""
-    joined = (row.features or b"").hex()
-    return [joined[first : first + 2 * _DIGEST] for first in range(0, len(joined), 2 * _DIGEST)]
+    return parts_of(row.features)
 
 
 def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]) -> Decision:
@@ -253,13 +240,3 @@ def _shared(cast: Bools) -> Array:
     """Ballots in which the arms of each expert share its vote."""
     shares: Array = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1)
     return shares
-
-
-def _plain(value: object) -> object:
-    """An array, or a number of numpy's, as a list or a number."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"got {type(value).__name__}")
-
-
-_written = json.JSONEncoder(allow_nan=False, default=_plain).encode

@@ -15,13 +15,15 @@ from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import EventKind, Late, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import Late, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.contents import Leases
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.reading import snapshot_digest
-from oddsmith.storage.rows import EARLY, EventRow, repeated, row_of, unrewarded
+from oddsmith.storage.rows import EARLY, EventRow, row_of, unrewarded
 from oddsmith.storage.sqlite.files import Lock
 from oddsmith.storage.sqlite.reading import SQLiteReader
+from oddsmith.storage.sqlite.rows import erase, has, receipt_again
 from oddsmith.storage.sqlite.writing import NUMBER, PATIENCE, WritePath, is_busy
 
 __all__ = ["SQLiteStore"]
@@ -137,9 +139,9 @@ class SQLiteStore(SQLiteReader):
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, on disk too; returns how many."""
-        erased = self._change(
-            ("delete from features where time < ?", (before,)), ("delete from contexts where time < ?", (before,))
-        )
+        with self._writing.transaction() as connection:
+            erased = erase(connection, before)
+            self._writing.leases.end(before)
         end = time.monotonic() + PATIENCE
         while self._is_read():  # the write-ahead log still holds them
             if time.monotonic() > end:
@@ -209,7 +211,7 @@ class SQLiteStore(SQLiteReader):
             return self._give_up(future, error)
         future.set_running_or_notify_cancel()
         try:
-            receipts = tuple(_insert(self._writing.connection, row) for row in rows)
+            receipts = tuple(_insert(self._writing.connection, row, self._writing.leases) for row in rows)
         except BaseException as error:
             return self._give_up(future, error)
         self._outstanding += 1
@@ -243,7 +245,7 @@ class SQLiteStore(SQLiteReader):
     def _write(self, group: list[_Entry]) -> None:
         try:
             with self._writing.transaction() as connection:
-                answers = [tuple(_insert(connection, row) for row in rows) for rows, _ in group]
+                answers = [tuple(_insert(connection, row, self._writing.leases) for row in rows) for rows, _ in group]
         except Exception as error:
             for _, future in group:
                 future.set_exception(error)
@@ -261,38 +263,20 @@ class SQLiteStore(SQLiteReader):
         return changed
 
 
-def _insert(connection: sqlite3.Connection, row: EventRow) -> Receipt:
+def _insert(connection: sqlite3.Connection, row: EventRow, leases: Leases) -> Receipt:
     """Write a row if it is not there yet, inside a transaction."""
     line = row.line
-    if line.kind == "correction" and not _has(connection, line.id, "reward", "default"):
+    if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
         return unrewarded(line)
-    parked = line.kind in EARLY and not _has(connection, line.id, "decision")
+    parked = line.kind in EARLY and not has(connection, line.id, "decision")
     written = connection.execute(_INSERT, row.columns).fetchone()
     if written is None:
-        return _repeated(connection, row, parked=parked)
+        return receipt_again(connection, row, parked=parked)
     position: int = written[0]
     if row.names is not None:
         connection.execute("insert or ignore into names values (?, ?)", row.names)
-        connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in row.features))
+        due = leases.due(row.features, line.time)
+        connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in due))
     if row.context is not None:
         connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
     return Receipt(position, True, parked=parked)
-
-
-def _repeated(connection: sqlite3.Connection, row: EventRow, *, parked: bool) -> Receipt:
-    """The receipt of a row that was there before: with its id, or for its unit or its slate."""
-    line, known = row.line, row.known_by
-    for where, names in (
-        ("id = ? and kind = ? and key = ?", known[:3]),
-        ("unit = ? and turn = ?", known[3:5]),
-        ("slate = ? and slot = ?", known[5:]),
-    ):
-        found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
-        if found is not None:
-            break
-    return repeated(line, *found, parked=parked)
-
-
-def _has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
-    query = f"select 1 from events where id = ? and kind in ({', '.join('?' * len(kinds))}) limit 1"
-    return connection.execute(query, (decision, *kinds)).fetchone() is not None

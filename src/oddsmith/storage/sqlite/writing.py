@@ -10,6 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from oddsmith.errors import BadFile, StoreFailed
+from oddsmith.storage.contents import Leases
 from oddsmith.storage.sqlite.files import connect, create_or_check_owner
 from oddsmith.storage.trouble import WriteTrouble
 
@@ -52,7 +53,7 @@ class WritePath:
             if isinstance(error, sqlite3.DatabaseError):
                 raise BadFile(f"{path} must be a store; {error}") from error
             raise
-        self.commits = 0
+        self.commits, self.leases = 0, Leases()
         self.told, self._telling = WriteTrouble(path), threading.Lock()
         self._fault, self._displaced = "", ""
         self._is_suspect = self._is_final = self._is_closed = False  # make it anew; never try again; let go of
@@ -127,6 +128,7 @@ class WritePath:
     def failed(self, error: BaseException) -> BaseException:
         """Undo what was begun; the error to tell."""
         self._judge(error)
+        self.leases.end()
         try:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
