@@ -4,7 +4,7 @@ Arms that come with the call are read here and nowhere else (`offered`), and han
 context goes. Banks of experts ask an offer for numbers (`rows`) or for dicts (`records`), one for each arm.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -14,7 +14,7 @@ from oddsmith.arrays import Array
 from oddsmith.contexts import has_names, is_table, numbers, one, rows, shown
 from oddsmith.errors import InvalidInput
 
-__all__ = ["AnyOffer", "Encoder", "LONGEST_NAME", "MOST_ARMS", "Offer", "OfferBatch", "offered"]
+__all__ = ["AnyOffer", "Encoder", "LONGEST_NAME", "MOST_ARMS", "Offer", "OfferBatch", "feature_numbers", "offered"]
 
 MOST_ARMS = 1000
 """Arms in one offer."""
@@ -152,6 +152,20 @@ def offered(context: Any, arms: object) -> Offer:
     return Offer(context, checked, dict(zip(checked, features, strict=True)))
 
 
+def feature_numbers(arms: Sequence[str], features: Sequence[Any], read: Callable[[Any], Array]) -> Array:
+    """The numbers (arms, d) that `read` makes of features; a refusal names the first arm whose features are wrong."""
+    try:
+        return read(features)
+    except InvalidInput:
+        for arm, row in zip(arms, features, strict=True):
+            try:
+                read([row])
+            except InvalidInput as error:
+                said = str(error).removeprefix("context ")
+                raise InvalidInput(f"features of arm {arm!r:.40}: {said}") from error
+        raise
+
+
 def _from_table(table: Any) -> tuple[list[object], list[Any]]:
     """Names and features of the rows of a data frame."""
     columns = [str(name) for name in (table.column_names if hasattr(table, "column_names") else table.columns)]
@@ -258,7 +272,7 @@ def _feature_numbers(offer: Offer, arms: Sequence[str], schema: Encoder | None) 
     """Numbers (arms, d) of the features; no columns where nothing is known of any arm."""
     known = [_known(offer, arm) for arm in arms]
     if schema is not None:
-        return schema.encode([{} if row is None else row for row in known])
+        return feature_numbers(arms, [{} if row is None else row for row in known], schema.encode)
     if offer.features is None:
         return np.zeros((len(arms), 0))
     if any(has_names(row) for row in offer.features.values()):

@@ -14,14 +14,21 @@ POLICY = '[policy]\nkind = "auto"\n' + SCHEMAS
 GOOD: dict[str, Any] = {"a": {"age": 1.0, "topic": "tech"}, "b": {"age": 2, "topic": None}, "c": None}
 
 WRONG: list[tuple[Any, str]] = [
-    ({"a": {"age": 1.0, "topc": "tech"}}, "context has no column 'topic', but 'topc'; did you mean topic?"),
-    ({"a": {"age": "old", "topic": "tech"}}, "context column 'age' must be a number; got 'old'"),
+    (
+        {"a": {"age": 1.0, "topc": "tech"}},
+        "features of arm 'a': has no column 'topic', but 'topc'; did you mean topic?",
+    ),
+    ({"a": {"age": "old", "topic": "tech"}}, "features of arm 'a': column 'age' must be a number; got 'old'"),
     (
         {"a": {"age": 1.0, "topic": ["tech"]}},
-        "context column 'topic' must be text, a number, True or False; got a list",
+        "features of arm 'a': column 'topic' must be text, a number, True or False; got a list",
     ),
-    ({"a": {"age": {"days": 1}, "topic": "tech"}}, "context column 'age' must be a number; got a dict"),
-    ({"a": [1.0, 2.0]}, "context must have 9 numbers, as the schema says; got shape"),
+    (
+        {"z": None, "b": {"age": 1, "topic": "x"}, "a": {"age": "old", "topic": "x"}},
+        "features of arm 'a': column 'age'",
+    ),
+    ({"a": {"age": {"days": 1}, "topic": "tech"}}, "features of arm 'a': column 'age' must be a number; got a dict"),
+    ({"a": [1.0, 2.0]}, "features of arm 'a': must have 9 numbers, as the schema says; got shape"),
     ({"a": {"age": 1e300, "topic": "tech"}}, "context must hold numbers between -1e+100 and 1e+100; got 1e+300"),
 ]
 

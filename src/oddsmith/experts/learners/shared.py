@@ -1,7 +1,8 @@
 """SharedExperts: learners shared by all arms, for arms that come with the call, and a memory of each arm by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from oddsmith.experts.learners.moments import RunningMoments, standardised, with
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
 from oddsmith.experts.schema import Form, Schema, as_numbers
-from oddsmith.offer import AnyOffer, Offer
+from oddsmith.offer import AnyOffer, Offer, feature_numbers
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -140,10 +141,16 @@ class SharedExperts(Experts):
 
     def _form(self, offer: Offer) -> Array:
         """The form of this offer's context and features, 0 numbers where there are none."""
-        known = next((row for row in (offer.features or {}).values() if row is not None), None)
-        widths = [len(_part(offer.context, self.schema)), len(_part(known, self.arm_schema))]
+        arm, known = next((item for item in (offer.features or {}).items() if item[1] is not None), ("", None))
+        own = _part(None, self.arm_schema) if known is None else self._features({arm: known})[0]
+        widths = [len(_part(offer.context, self.schema)), len(own)]
         hashed = [self.schema is None and has_names(offer.context), self.arm_schema is None and has_names(known)]
         return np.array([*widths, *hashed], dtype=np.float64)
+
+    def _features(self, known: Mapping[str, Any]) -> Array:
+        """The numbers (arms, d) of what is known of arms."""
+        read = partial(as_numbers, schema=self.arm_schema)
+        return feature_numbers(list(known), list(known.values()), read).reshape(len(known), -1)
 
     def _rows(self, form: Array, offer: Offer, arms: Sequence[str]) -> Array:
         """The numbers (arms, d) of these arms, in this form; what has no numbers in it yet is left out."""
@@ -153,8 +160,8 @@ class SharedExperts(Experts):
         features = (offer.features if own_width else None) or {}
         known = [place for place, arm in enumerate(arms) if features.get(arm) is not None]
         if known:
+            rows = self._features({arms[place]: features[arms[place]] for place in known})
             _part(features[arms[known[0]]], self.arm_schema, own_width, bool(hashed[1]))  # which refuses another form
-            rows = as_numbers([features[arms[place]] for place in known], self.arm_schema).reshape(len(known), -1)
             got = rows.shape[-1]
         else:
             rows, got = own, own_width
