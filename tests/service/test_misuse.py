@@ -145,7 +145,7 @@ def test_what_is_no_json_and_what_is_no_path(plain: Here) -> None:
         plain.get("/v1/decisions/a?explain=maybe", status=422)["error"] == "explain must be true or false; got 'maybe'"
     )
     said = plain.get("/v1/stats?experimnt=news", status=422)["error"]
-    assert said == "experimnt is not a field; did you mean experiment? Allowed: experiment"
+    assert said == "experimnt is not a field; did you mean experiment? Allowed: skip, limit, experiment"
 
 
 def test_an_unknown_experiment_is_answered_with_the_names_the_key_may_call(tmp_path: Path) -> None:

@@ -96,15 +96,36 @@ def test_many_arms_with_features_fit_into_a_body(tmp_path: Path) -> None:
 
 
 def test_counts_of_arms_without_end_are_bounded_and_never_fall(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("oddsmith.service.deciding._COUNTED", 4)
+    monkeypatch.setattr("oddsmith.storage.sums._NAMED", 4)
     with here(news(tmp_path)) as served:
         for turn in range(12):
             served.post("decide", {"context": {}, "arms": [f"only {turn}"]})
             text = served.ask("GET", "/metrics").text
             assert f'oddsmith_decided_total{{experiment="news",arm="others"}} {turn + 1}.0' in text
-        counted = served.get("/v1/stats")["arms"]
-        assert len(counted) <= 5
-        assert sum(arm["decided"] for arm in counted.values()) == 12
+        stats = served.get("/v1/stats")
+    assert stats["n_arms"] == len(stats["arms"]) <= 4
+    assert stats["others"]["decided"] + sum(arm["decided"] for arm in stats["arms"].values()) == 12
+
+
+def test_counts_by_arm_are_what_the_log_says_also_after_a_restart(tmp_path: Path) -> None:
+    file = news(tmp_path)
+    with here(file) as served:
+        answers = visits(served, 30)
+        served.post("correct", {"id": answers[3]["id"], "reward": 0.125, "key": "k"})
+        served.state()
+        stats = served.get("/v1/stats")
+        for arm, count in stats["arms"].items():
+            drawn = [served.get(f"/v1/decisions/{one['id']}") for one in answers if one["arm"] == arm]
+            assert (count["decided"], count["rewarded"]) == (len(drawn), len(drawn))
+            assert count["mean_reward"] == pytest.approx(np.mean([record["reward"] for record in drawn]))
+        assert sum(count["decided"] for count in stats["arms"].values()) == 30
+        assert list(stats["arms"].values()) == sorted(stats["arms"].values(), key=lambda one: -one["decided"])
+        pages = [served.get(f"/v1/stats?skip={skip}&limit=3")["arms"] for skip in range(0, stats["n_arms"], 3)]
+        assert [arm for page in pages for arm in page] == list(stats["arms"])
+        assert served.get("/v1/stats?limit=0", status=422)["error"].startswith("limit must be")
+    with here(file) as served:
+        again = served.get("/v1/stats")
+        assert (again["arms"], again["others"], again["n_arms"]) == (stats["arms"], stats["others"], stats["n_arms"])
 
 
 def test_a_batch_has_arms_for_all_or_for_each(tmp_path: Path) -> None:

@@ -87,6 +87,11 @@ def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: 
         said = one.client.get("/v1/posterior").json()
         assert list(said["posterior"].values()) == posterior(folded.state.log_weights).tolist()
         assert said["learnt"] == folded.state.learnt
+        stats = one.client.get("/v1/stats").json()
+        counts = {arm: (count["decided"], count["rewarded"]) for arm, count in stats["arms"].items()}
+        assert {arm: folded.sums.arms[arm][1:3] for arm in counts if arm in folded.sums.arms} == {
+            arm: count for arm, count in counts.items() if count != (0, 0)
+        }
 
 
 def test_replicas_are_the_full_replay_though_one_is_killed(server: Server, experiment: str, tmp_path: Path) -> None:

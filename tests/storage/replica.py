@@ -32,7 +32,7 @@ SIZES = (1, 1, 1, 50)  # of what each writer sends at a time: large transactions
 class BySequence(PostgresStore):
     """Positions are sequence numbers (column `seq`), and whatever is there may be read."""
 
-    _LINE = "select seq, kind, id, key, value, time, deferred, seen, null, null from events where experiment = $1"
+    _LINE = "select seq, kind, id, key, value, time, deferred, seen, null, null, null from events where experiment = $1"
 
     def head(self) -> int:
         return int(self._read("select coalesce(max(seq), 0) from events where experiment = $1")[0][0])

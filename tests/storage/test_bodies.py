@@ -115,7 +115,7 @@ def test_settings_change_in_the_log_and_not_in_the_state(opened: Open) -> None:
     append(store, change)
     *_, line = store.lines(0, store.head())
     assert line[1:4] == ("configuration", "window_s", "k1")
-    assert line[8:] == ("boss", '{"value": {"from": 60, "to": 600.5}}')
+    assert line[8:10] == ("boss", '{"value": {"from": 60, "to": 600.5}}')
     assert bits(restore(store, judge).state) == bits(before.state)
     same, other = store.append([change, replace(change, value=7)]).result()
     assert (same.new, same.refused) == (False, None)

@@ -58,7 +58,7 @@ def test_what_is_written_comes_back_exactly(opened: Open) -> None:
     store = opened()
     assert store.head() == p[3]
     lines = list(store.lines(0, p[3]))
-    assert lines[0] == Line(p[0], "decision", "d1", "", None, 12.5, True, 0)
+    assert lines[0] == Line(p[0], "decision", "d1", "", None, 12.5, True, 0, arm=str(event.decision.arm))
     assert [line.value for line in lines] == [None, None, 0.1 + 0.2, 0.0]
     assert store.decisions([p[0]]) == [event.decision]  # equal to the last bit, context included
     assert [line.position for line in store.lines(p[0], p[2])] == [p[1], p[2]]

@@ -77,12 +77,14 @@ def test_from_anywhere_to_anywhere(seed: int, rule: Rule, step: int, late: Late)
 
 
 def test_what_is_due_after_a_position() -> None:
-    """Decisions settled since, in the order of settling; and the first settled before whose value is another now."""
+    """Decisions made and settled since, in order; and the first settled before whose value is another now."""
     store: Any = Memory()
     store.append(made("a"), Reward("a", 1.0, 0.0), made("b"), Reward("b", 0.5, 0.0), made("c"))  # settled at 20 and 40
     store.append(Correction("b", 0.25, 0.0, "k"), DefaultReward("c", 0.0, 0.0), Correction("a", 1.0, 0.0, "k"))
     due = due_after(store, 0, 80)
-    assert due.items == [Count(20, 10, 1.0), Count(40, 30, 0.25), Count(70, 50, 0.0)]
+    counts = [Count(20, 10, 1.0), Count(40, 30, 0.25), Count(70, 50, 0.0)]
+    assert [item for item in due.items if isinstance(item, Count)] == counts
+    assert [item.position for item in due.items] == [10, 20, 30, 40, 50, 70]
     assert due.rewritten == 0
     later = due_after(store, 50, 80)
     assert later.items == [Count(70, 50, 0.0)]
@@ -134,7 +136,7 @@ def test_many_decisions_are_read_in_portions() -> None:
     for i in range(1203):
         store.append(DecisionMade(f"d{i}", one, 0, 0.0), Reward(f"d{i}", float(i % 2), 0.0))
     folded = restore(store, JUDGE)
-    assert store.asked == [500, 500, 203]
+    assert store.asked == [250, 250, 250, 250, 203]  # with the lines of decisions 500 each
     assert folded.state.learnt == 1203
     assert bits(folded.state) == bits(reference(JUDGE, store.events))
 

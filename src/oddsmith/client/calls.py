@@ -121,9 +121,9 @@ class Calls:
         """How likely each expert is the one to follow."""
         return self._get("/v1/posterior", partial(one_of, PosteriorWeights))
 
-    def stats(self) -> Steps[dict[str, Any]]:
-        """Counts and positions: events, arms, experts and their failures."""
-        return self._get("/v1/stats", dict)
+    def stats(self, *, skip: int = 0, limit: int = 100) -> Steps[dict[str, Any]]:
+        """Counts and positions: events, arms (`limit` of them, the most drawn first, after `skip`), experts."""
+        return self._get("/v1/stats", dict, skip=skip, limit=limit)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
         """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""
@@ -144,9 +144,9 @@ class Calls:
         about: dict[str, object] = {} if self.experiment is None else {"experiment": self.experiment}
         return persist(Request("POST", path, _written(about | fields)), read, self.patience)
 
-    def _get(self, path: str, read: Callable[[Any], T], explain: str | None = None) -> Steps[T]:
-        query = {"experiment": self.experiment, "explain": explain}
-        given = {name: value for name, value in query.items() if value is not None}
+    def _get(self, path: str, read: Callable[[Any], T], **asked: object) -> Steps[T]:
+        query = {"experiment": self.experiment} | asked
+        given = {name: str(value) for name, value in query.items() if value is not None}
         return persist(Request("GET", path, None, given), read, self.patience)
 
 

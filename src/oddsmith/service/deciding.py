@@ -18,7 +18,7 @@ from oddsmith.decision import Context, Decision, Odds, draw
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.experts.guarded import Guarded
 from oddsmith.offer import Offer
-from oddsmith.service.experiment import Experiment
+from oddsmith.service.experiment import OTHERS, Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
 from oddsmith.storage.base import Line, Receipt
@@ -28,7 +28,6 @@ __all__ = ["decide", "decide_batch"]
 
 _log = logging.getLogger(__name__)
 _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
-_COUNTED = 10_000  # arms of calls whose draws are counted
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 
@@ -104,9 +103,7 @@ async def _complete(
             raise Conflict(f"{had}; offer it, or ask with another id")
         return _told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
-    experiment.decided[answer.arm] += 1
-    if len(experiment.decided) > _COUNTED and experiment.arms is None:  # arms of calls have no end
-        experiment.forget_rare_arms(_COUNTED // 2)
+    experiment.decided[OTHERS if experiment.arms is None else answer.arm] += 1  # arms of calls have no end
     return answer
 
 

@@ -54,7 +54,7 @@ class Experiment:
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
-        self.decided = Counter(dict.fromkeys(self.arms or (), 0))
+        self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))  # here, for metrics
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
         self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
@@ -86,12 +86,6 @@ class Experiment:
             if self._threads is not None:  # a call that never returns is left behind
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
-
-    def forget_rare_arms(self, most: int) -> None:
-        """Count the draws of the arms beyond the `most` drawn ones together, so that the sum stays."""
-        kept = Counter(dict(self.decided.most_common(most)))
-        kept[OTHERS] += self.decided.total() - kept.total()
-        self.decided = kept
 
     async def append(self, event: Event) -> Receipt:
         """The receipt of an event that is on disk; one that is refused raises."""

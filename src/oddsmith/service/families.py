@@ -108,7 +108,7 @@ def decided(seen: Sequence[Seen]) -> Family:
     samples = []
     for one in seen:
         times = one.experiment.decided
-        shown = dict(times) if one.experiment.arms is not None else {OTHERS: times.total()}
+        shown = dict(times)
         if len(shown) > ARMS:
             shown = {arm: times[arm] for arm in list(times)[: ARMS - 1]}
             shown[OTHERS] = shown.get(OTHERS, 0) + sum(times.values()) - sum(shown.values())

@@ -31,11 +31,11 @@ from oddsmith.storage.folding import (
     with_decisions,
 )
 from oddsmith.storage.ladder import Ladder
+from oddsmith.storage.sums import Sums
 
 __all__ = ["Follower", "Now"]
 
 _log = logging.getLogger(__name__)
-_COUNTED = 10_000  # arms of calls whose rewards are counted
 _SLICE = 200  # steps of a fold between two looks at other work
 _PAUSE = 1.0  # after a refold, as a part of the time it took
 _NOTHING = Due([], 0)
@@ -82,7 +82,6 @@ class Follower:
         self._oldest = inf
         self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
-        self.arms: dict[str, tuple[int, float]] = {}
         self.refolds, self.refold_s = 0, 0.0
         self.behind = 0  # events that were seen in the log and are not in the state
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
@@ -101,6 +100,11 @@ class Follower:
         if kept:
             self.snapshot, self.snapshot_time = kept[-1].position, kept[-1].time
         self.trouble = ""
+
+    @property
+    def sums(self) -> Sums:
+        """What was drawn and earned by arm, as of the state."""
+        return self._folded.sums
 
     @property
     def lag_s(self) -> float:
@@ -169,9 +173,9 @@ class Follower:
         else:
             self._become(await self._settled(before, steps, head))
         self.behind, self._oldest = left.waiting, left.oldest
-        self._count(steps)
-        self.unsaved += len(steps)
-        self._ladder.keep(self._folded, len(steps))
+        learnt = sum(isinstance(item, Count) for item, _ in steps)
+        self.unsaved += learnt
+        self._ladder.keep(self._folded, learnt)
         if self.unsaved >= self._every or due.rewritten:
             await self.save()
 
@@ -278,13 +282,3 @@ class Follower:
                 self._reached.append((position, future))
             elif not future.done():
                 future.set_result(None)
-
-    def _count(self, steps: list[Item]) -> None:
-        """Rewards by arm, as far as they were learnt since the start."""
-        for item, decision in steps:
-            if isinstance(item, Count) and decision is not None:
-                rewards, total = self.arms.get(decision.arm, (0, 0.0))
-                is_new, before = item.before is None, item.before or 0.0
-                self.arms[decision.arm] = rewards + is_new, total + item.value - before
-                if len(self.arms) > _COUNTED and decision.arms is not None:  # the first to be counted go first
-                    del self.arms[next(iter(self.arms))]

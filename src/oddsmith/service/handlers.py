@@ -1,6 +1,7 @@
 """What each route does, from a checked message to an answer."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -19,11 +20,12 @@ from oddsmith.service.vitals import lag_warning, vitals_of
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward, is_id
+from oddsmith.storage.sums import ArmSum
 
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
 __all__ += ["reward_batch", "stats"]
 
-_ARMS = 100  # the most drawn ones, where arms come with calls
+_GLANCE = 0.5  # seconds that a look at counts waits for it
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
@@ -91,10 +93,10 @@ async def experts(experiment: Experiment, message: m.RosterChange, sender: str) 
     return _kept(message.expert, receipt)
 
 
-async def _known(experiment: Experiment, position: int) -> None:
+async def _known(experiment: Experiment, position: int, patience: float = _PATIENCE) -> None:
     """Wait until the state knows all events up to a position."""
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(patience):
             await experiment.follower.reached(position)
     except TimeoutError as error:
         trouble = experiment.follower.trouble or "it is busy"
@@ -119,16 +121,17 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
     return m.PosteriorAnswer(experiment.name, now.position, now.state.learnt, by_name, retired)
 
 
-async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
+async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
     """Counts and positions."""
     store = experiment.store
     events, head, hold_up = await experiment.long_reads.run(lambda: (store.tally(), store.head(), store.hold_up()))
+    with suppress(StoreFailed):  # its own decisions are there, unless the state is far behind
+        await _known(experiment, head, patience=_GLANCE)
     follower, guard = experiment.follower, experiment.follower.now.experts
-    arms: dict[str, dict[str, float | int | None]] = {}
-    for arm, _times in experiment.decided.most_common(_ARMS) if experiment.arms is None else experiment.decided.items():
-        rewards, total = follower.arms.get(arm, (0, 0.0))
-        mean = experiment.scale.value(total / rewards) if rewards else None
-        arms[arm] = {"decided": experiment.decided.get(arm, 0), "rewarded": rewards, "mean_reward": mean}
+    sums = follower.sums
+    by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms
+    ranked = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)  # of equals those first drawn
+    arms = {arm: _arm_count(experiment, by_arm[arm]) for arm in ranked[query.skip : query.skip + query.limit]}
     failures = guard.failures() if isinstance(guard, Guarded) else {}
     reasons = {name: why[:200] for name, why in guard.reasons().items()} if isinstance(guard, Guarded) else {}
     judged: dict[str, dict[str, object]] = {
@@ -141,6 +144,8 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
         follower.now.position,
         {str(kind): times for kind, times in events.items()},
         arms,
+        len(by_arm),
+        _arm_count(experiment, sums.others),
         judged,
         follower.refused,
         follower.snapshot,
@@ -148,6 +153,11 @@ async def stats(experiment: Experiment, _: m.Query) -> m.Stats:
         *experiment.store.epochs[-1],
         vitals_of(experiment, hold_up),
     )
+
+
+def _arm_count(experiment: Experiment, one: ArmSum) -> m.ArmCount:
+    mean = experiment.scale.value(one.total / one.rewarded) if one.rewarded else None
+    return m.ArmCount(one.decided, one.rewarded, mean)
 
 
 async def metrics(service: Service, _: Key) -> Response:

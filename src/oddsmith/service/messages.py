@@ -56,6 +56,13 @@ class DecisionQuery(Query):
     explain: bool = False
 
 
+class StatsQuery(Query):
+    """A question about counts: of the arms, the most drawn ones first, `skip` are left out and `limit` are told."""
+
+    skip: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One decision of a batch; `odds` says whether those of all arms are answered, as they are up to 100 arms."""
 
@@ -241,9 +248,20 @@ class Vitals(msgspec.Struct):
     warning: str
 
 
+class ArmCount(msgspec.Struct):
+    """How often an arm was drawn, how many of these decisions count, and their mean reward, in the caller's units."""
+
+    decided: int
+    rewarded: int
+    mean_reward: float | None
+
+
 class Stats(msgspec.Struct):
     """Counts and positions, for people and dashboards.
 
+    `arms` are what the events up to `position` say, the most drawn ones first: the same on every replica and after
+    every restart. `n_arms` is how many there are to page through; `others` are those that came with calls and were
+    drawn too seldom to be counted by name, all together.
     `epoch` names the store; it has had this name for the events after position `epoch_after`: not 0 in one that was
     restored from a backup.
     """
@@ -252,7 +270,9 @@ class Stats(msgspec.Struct):
     head: int
     position: int
     events: dict[str, int]
-    arms: dict[str, dict[str, float | int | None]]
+    arms: dict[str, ArmCount]
+    n_arms: int
+    others: ArmCount
     experts: dict[str, dict[str, Any]]
     refused: int
     snapshot: int | None

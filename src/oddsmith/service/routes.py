@@ -62,7 +62,7 @@ ROUTES = (
     Route("POST", "/v1/experts", h.experts, "Change the roster.", _ADMIN, m.RosterChange, m.EventAnswer, _CHANGES),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
     Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.PosteriorAnswer),
-    Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.Query, m.Stats),
+    Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),
     Route("GET", "/healthz", h.health, "Whether the process lives.", answer=m.Health),
     Route("GET", "/readyz", h.ready, "Whether every experiment can decide.", answer=m.Health),

@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
     `id` is the decision's, or the name of an expert or a setting; `value` a reward, a default, a correction or a prior
     share; `seen` is the position of the state that a decision was made with; `sender` the name of the key that sent it,
-    None for the service itself; `body` the JSON of what else an event has that is no decision.
+    None for the service itself; `body` the JSON of what else an event has that is no decision; `arm` what was drawn.
     """
 
     position: int
@@ -64,6 +64,7 @@ class Line(NamedTuple):
     seen: int | None
     sender: str | None = None
     body: str | None = None
+    arm: str | None = None
 
     @property
     def of_decision(self) -> bool:
@@ -277,7 +278,9 @@ def line_of(event: Event, position: int = 0) -> Line:
     key, value = getattr(event, "key", ""), getattr(event, "value", None)
     deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)
     given = None if value is None else float(value)
-    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), deferred, seen, sender)
+    arm = str(event.decision.arm) if isinstance(event, DecisionMade) else None
+    facts = deferred, seen, sender, None, arm
+    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), *facts)
 
 
 def thinned(positions: Sequence[int]) -> set[int]:

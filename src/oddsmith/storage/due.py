@@ -28,14 +28,16 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     """What happened in (after, until] that a state at `after` does not know."""
     accounts: dict[str, Account] = {}
     known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
-    changes: list[Line] = []
+    lines: list[Line] = []  # decisions that were made, experts that came and went
     since, waiting, oldest = None, 0, inf
     for line in _told(store, after, until):
         if line.position > after:
             waiting, oldest = waiting + 1, min(oldest, line.time)
         if not line.of_decision:
-            changes += [line] if line.of_roster else []
+            lines += [line] if line.of_roster else []
             continue
+        if line.kind == "decision" and line.position > after:
+            lines.append(line)
         account = accounts.get(line.id)
         if account is None:
             account = accounts[line.id] = Account(store.rule, store.late)
@@ -46,13 +48,13 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             since = line
     counts = {id: account.counts for id, account in accounts.items()}
     rewritten = min(filter(None, (_rewritten(learnt, counts[id]) for id, learnt in known.items())), default=0)
-    return Due(in_order(counts.values(), changes, after), rewritten, since, waiting, oldest)
+    return Due(in_order(counts.values(), lines, after), rewritten, since, waiting, oldest)
 
 
-def in_order(counts: Iterable[tuple[Count, ...]], changes: list[Line], after: int = 0) -> list[Count | Line]:
+def in_order(counts: Iterable[tuple[Count, ...]], lines: list[Line], after: int = 0) -> list[Count | Line]:
     """The steps of a fold after a position, in order."""
     items: list[Count | Line] = [count for account in counts for count in account if count.position > after]
-    return sorted([*items, *changes], key=lambda item: item.position)
+    return sorted([*lines, *items], key=lambda item: item.position)  # a decision comes before it counts
 
 
 def _rewritten(learnt: tuple[Count, ...], counts: tuple[Count, ...]) -> int:

@@ -22,6 +22,7 @@ from oddsmith.saving import FORMAT, pack, unpack
 from oddsmith.storage.accounts import Count
 from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
 from oddsmith.storage.due import due_after
+from oddsmith.storage.sums import Sums
 
 __all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "copied"]
 __all__ += ["recover", "refold", "restore", "roster_change", "save_snapshot", "settle", "snapshot_of", "start_before"]
@@ -41,6 +42,7 @@ class Folded(NamedTuple):
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
     `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
+    `sums` are what was drawn and earned by arm.
     """
 
     state: State
@@ -49,6 +51,7 @@ class Folded(NamedTuple):
     refused: tuple[int, ...] = ()
     careful: bool = False
     lenient: bool = False
+    sums: Sums = Sums()
 
 
 class HalfLearnt(OddsmithError):
@@ -56,7 +59,7 @@ class HalfLearnt(OddsmithError):
 
 
 Item: TypeAlias = tuple[Count | Line, Decision | None]
-"""A decision that counts, or a change of experts: the step of a fold."""
+"""A decision that is made, or one that counts, or a change of experts: the step of a fold."""
 
 
 def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
@@ -110,10 +113,14 @@ def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chan
     again = start_at(start.position)  # the other was written into
     plain = judge(again.policy)
     if plain is None:
-        return learnt
+        sums = again.sums.copy()
+        for step in with_decisions(store, due.items):
+            sums.take(*step)
+        return learnt._replace(sums=sums)
     bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
     weighed = settle(bare, with_decisions(store, due.items), until, change)
-    return learnt._replace(state=weighed.state._replace(experts=learnt.state.experts), refused=weighed.refused)
+    right = weighed.state._replace(experts=learnt.state.experts)
+    return learnt._replace(state=right, refused=weighed.refused, sums=weighed.sums)
 
 
 def advance(
@@ -145,7 +152,7 @@ def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
 
 def snapshot_of(folded: Folded, time: float) -> tuple[Snapshot, bytes]:
     """The state as a snapshot and its content, for `Store.keep`."""
-    content = pack(folded.policy, folded.state, {"position": folded.position})
+    content = pack(folded.policy, folded.state, {"position": folded.position, "sums": folded.sums.to_json()})
     return Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time), content
 
 
@@ -176,8 +183,8 @@ def start_before(store: Reading, policy: Policy, latest: int, change: Change | N
         for line in store.changes():
             if line.position <= position:
                 policy, _ = change(policy, policy.init(), line)
-    state, _ = unpack(content, policy, f"the snapshot at position {position}")
-    return Folded(state, position, policy)
+    state, about = unpack(content, policy, f"the snapshot at position {position}")
+    return Folded(state, position, policy, sums=Sums.from_json(about["sums"]))
 
 
 def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:
@@ -187,7 +194,11 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
     from what is recorded. A state that may be half written raises `HalfLearnt`, unless the fold is careful.
     """
     state, policy, refused = folded.state, folded.policy, list(folded.refused)
+    sums = folded.sums.copy()
     for item, decision in steps:
+        sums.take(item, decision)
+        if isinstance(item, Line) and item.of_decision:
+            continue  # it counts later
         if isinstance(item, Line):
             if change is None:
                 raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
@@ -210,7 +221,7 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                     raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
                 state = whole if weighed is None else weighed
                 refused += [] if is_erased and item.before is not None else [item.position]
-    return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused))
+    return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused), sums=sums)
 
 
 def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> State:

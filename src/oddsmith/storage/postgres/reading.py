@@ -24,7 +24,7 @@ __all__ = ["PostgresReader"]
 _FINISHED = f"position < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << {PLACES}"
 _LINE = (
     "position, kind, found.id, key, value, time, deferred, seen, sender, "
-    "case kind when 'decision' then null else body end"
+    "case kind when 'decision' then null else body end, case kind when 'decision' then body::json ->> 'arm' end"
 )
 
 

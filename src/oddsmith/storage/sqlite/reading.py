@@ -16,7 +16,8 @@ from oddsmith.storage.sqlite.files import check_file, connect, meta
 __all__ = ["SQLiteReader"]
 
 _LINE = (
-    "position, kind, id, key, value, time, deferred, seen, sender, case kind when 'decision' then null else body end"
+    "position, kind, id, key, value, time, deferred, seen, sender, "
+    "iif(kind = 'decision', null, body), iif(kind = 'decision', cast(json_extract(body, '$.arm') as text), null)"
 )
 
 
