@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,13 +87,18 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head[9:12]), await reader.readexactly(length)
 
 
-async def load(server: Server, clients: int, seconds: float, *, rewards: bool = False) -> Load:
-    """C clients that decide, and if asked to give a reward for each decision, until the time is over."""
+async def load(
+    server: Server, clients: int, seconds: float, *, rewards: bool = False, asked: Sequence[bytes] = ()
+) -> Load:
+    """C clients that decide, and if asked to give a reward for each decision, until the time is over.
+
+    They send what is `asked` in turn, or contexts of their own.
+    """
     latencies: list[float] = []
     errors = 0
     rng = random.Random(1)
     contexts = [[round(rng.gauss(0, 1), 4) for _ in range(FEATURES)] for _ in range(256)]
-    asked = [request("/v1/decide", {"context": context}, server.port) for context in contexts]
+    asked = asked or [request("/v1/decide", {"context": context}, server.port) for context in contexts]
     end = time.perf_counter() + seconds
 
     async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, content: bytes) -> bytes:
@@ -109,7 +115,7 @@ async def load(server: Server, clients: int, seconds: float, *, rewards: bool = 
         turn = number
         while time.perf_counter() < end:
             turn += 1
-            body = await send(reader, writer, asked[turn % 256])
+            body = await send(reader, writer, asked[turn % len(asked)])
             if rewards:
                 told = {"id": json.loads(body)["id"], "reward": turn % 2}
                 await send(reader, writer, request("/v1/reward", told, server.port))
