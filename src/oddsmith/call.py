@@ -201,6 +201,6 @@ def _chosen(arms: Arms | None, chosen: list[object]) -> Bools:
     """The mask of arms that are named, or numbered."""
     if arms is None:
         raise InvalidInput(f"eligible must be a boolean mask where arms have no names; got {chosen!r:.60}")
-    if unknown := [arm for arm in chosen if not isinstance(arm, _SCALARS) or arm not in arms.numbers]:
+    if unknown := [arm for arm in chosen if not isinstance(arm, _SCALARS)]:
         raise InvalidInput(f"eligible must name arms of {list(arms)[:8]}; got {unknown[0]!r:.60}")
     return arms.mask(chosen)

@@ -1,12 +1,13 @@
-"""Commands of keys, as they are typed."""
+"""Commands of keys, as they are typed; and the two kinds of arms."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oddsmith.cli.main import main
+from service.offering import Kind, bringing
 
 Said = Callable[..., str]
 
@@ -23,3 +24,24 @@ def said(tmp_path: Path, monkeypatch: Any, capsys: Any) -> Said:
         return str(out.err if code else out.out)
 
     return run
+
+
+@pytest.fixture(params=["fixed", "same"])
+def arms(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    """Arms that the policy file fixes; the same ones in every call."""
+    with bringing(request.param):
+        yield request.param
+
+
+@pytest.fixture(params=["fixed", "changing"])
+def any_arms(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    """Arms that the policy file fixes; others from call to call."""
+    with bringing(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def arms_of_calls() -> Iterator[None]:
+    """Others from call to call."""
+    with bringing("changing"):
+        yield

@@ -14,6 +14,12 @@ import uvicorn
 from oddsmith.service.limits import HttpScope, Limits, Message, Receive, Send
 from oddsmith.service.response import Headers, Response
 
+WRONG_ARMS = (
+    *('"x"', "7", "true", "[]", "{}", "[[]]", "[null]", "[1.5]", '["x", "x"]', '["1", 1]', '[""]', '{"x": "y"}'),
+    *('["\\u0000"]', '["\\ud800"]', '{"x": [[1]]}', '{"x": [1], "y": {"a": 1}}', '{"x": [1e400]}'),
+    *('{"x": {"a": NaN}}', '{"x": {"a": {"b": 1}}}', '{"x": {"a": [[1]]}, "x": 5}'),
+)  # JSON of offers that are none
+
 
 class Answer(NamedTuple):
     """What came back until the server hung up, or finished; status 0 if nothing did."""

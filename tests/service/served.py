@@ -30,12 +30,21 @@ from oddsmith.service.opening import open_experiments
 from oddsmith.service.process import Service
 from oddsmith.service.rates import Rate
 from oddsmith.storage.sqlite.open_stores import OpenStores
+from service.offering import AsyncClient, Client, arms_line, weights
 from storage.samples import reference, stored
 
-ARMS = ("sports", "politics", "tech")
 EXPERTS = ("a", "b", "c", "d")
-WEIGHTS = np.random.default_rng(8).normal(size=(4, 3, 2))
 CONTEXT = [0.3, -0.7]
+
+BENCH = """
+[experts.lines]
+kind = "linear"
+file = "lines.npz"
+[experts.late]
+kind = "linear"
+file = "late.npz"
+joins = true
+"""
 
 _PATIENT = "timeout_ms = 60000\n"  # a busy machine puts no expert to sleep
 _LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
@@ -45,18 +54,18 @@ def place(
     folder: Path, name: str = "news", *, top: str = "policy.share = 0.05\n", service: str = "", experts: str = _LINEAR
 ) -> Path:
     """The policy file of an experiment; `top` are further settings, `service` the lines of [service]."""
-    np.savez(folder / "lines.npz", weights=WEIGHTS, names=EXPERTS)
-    np.savez(folder / "late.npz", weights=WEIGHTS[::-1][:1], names=["late"])
+    np.savez(folder / "lines.npz", weights=weights(), names=EXPERTS)
+    np.savez(folder / "late.npz", weights=weights()[::-1][:1], names=["late"])
     path = folder / f"{name}.toml"
-    text = f'name = "{name}"\narms = {list(ARMS)}\npolicy.gamma = 0.1\nseed = 5\n{top}{experts}'
+    text = f'name = "{name}"\n{arms_line(experts)}policy.gamma = 0.1\nseed = 5\n{top}{experts}'
     text += f"[service]\n{service}{_PATIENT}"
     path.write_text(text)
     return path
 
 
 def place_for_anything(folder: Path) -> Path:
-    """The policy file of an experiment whose experts can read any context."""
-    code = "import oddsmith as od\n\n\ndef says(context):\n    return [0.2, 0.3, 0.4]\n\n\n"
+    """The policy file of an experiment whose experts can read any context, and any arms."""
+    code = "import oddsmith as od\n\n\ndef says(context, arm):\n    return len(arm) % 9 / 9\n\n\n"
     (folder / "any_context.py").write_text(
         code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n"
     )
@@ -147,9 +156,7 @@ def here(
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(life(app)),
-        portal.wrap_async_context_manager(
-            httpx.AsyncClient(transport=transport, base_url="http://localhost")
-        ) as client,
+        portal.wrap_async_context_manager(AsyncClient(transport=transport, base_url="http://localhost")) as client,
     ):
         served = Here(app, app.app.service, portal, client)
         wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
@@ -204,7 +211,7 @@ def process(
         found = re.search(r"listening on http://\S+:(\d+)", log.read_text())
         assert found, log.read_text()
         port = int(found[1])
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             wait(lambda: client.get("/readyz").status_code == 200)
             yield Elsewhere(client, port, server.pid, log)
     finally:

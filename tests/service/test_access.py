@@ -1,6 +1,7 @@
 """S1 and S4: every route with every kind of key, and paths that lead nowhere."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from oddsmith.service.keys import ALL_SCOPES, create, revoke
 from oddsmith.service.routes import ROUTES as TABLE_OF_ROUTES
 from service.live import ask
+from service.offering import bringing
 from service.served import CONTEXT, Here, here, place
 
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
@@ -53,15 +55,17 @@ class Guarded(Here):
         return self.ask(method, where, params=about, headers=headers).status_code
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: Any) -> Iterator[Guarded]:
+@pytest.fixture(scope="module", params=["fixed", "same"])
+def guarded(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Guarded]:
     folder: Path = tmp_path_factory.mktemp("access")
     keys = folder / "keys.json"
     tokens: dict[str, str] = {scope: create(keys, scope, [scope]) for scope in ALL_SCOPES}
     tokens |= {f"shop {scope}": create(keys, f"shop-{scope}", [scope], ["shop"]) for scope in ALL_SCOPES}
     tokens["revoked"] = create(keys, "revoked", ["admin"])
     revoke(keys, "revoked")
-    with here(place(folder, "news"), place(folder, "shop"), keys=keys) as served:
+    with ExitStack() as stack:
+        with bringing(request.param):
+            served = stack.enter_context(here(place(folder, "news"), place(folder, "shop"), keys=keys))
         found = Guarded(served.app, served.service, served.portal, served.client)
         found.tokens = tokens
         body = {"context": CONTEXT, "id": "known"}

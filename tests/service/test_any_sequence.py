@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import oddsmith as od
+from oddsmith.audit import verify
+from oddsmith.files import read_policy
 from oddsmith.policies.judge import judge_from_json
 from oddsmith.service import deciding, handlers
 from oddsmith.service import messages as m
@@ -21,29 +23,48 @@ from oddsmith.service.opening import open_experiments
 from oddsmith.service.windows import Windows
 from oddsmith.storage import Folded, SQLiteReader, advance, restore, roster_change
 from service.model import posterior_of
-from storage.samples import WithoutSnapshots, stored
+from storage.samples import WithoutSnapshots, bits, stored
 
 IDS = ["a", "b", "c", "d"]
+NAMES = ["x", "y", "z", "v", "w", "new 1", "new 2", "ü" * 256]
+NUMBERS = st.sampled_from([-1.0, 0.0, 2.0])
 REWARDS = st.sampled_from([0.0, 0.25, 1.0])
+Arms: TypeAlias = Literal["fixed", "offered", "learnt"]
+_LINEAR = """
+policy.prior.lines = { ann = 0.5, ben = 0.3, cy = 0.2 }
+[experts.lines]
+kind = "linear"
+file = "lines.npz"
+"""
+_BENCH = '[experts.%s]\nkind = "linear"\nfile = "%s.npz"\njoins = true\n'
+_LEARNERS = '[experts.own]\nkind = "auto"\nsize = "small"\n'
 
 
-def write_policy(folder: Path) -> Path:
-    """Three experts, one of them asleep at times, and two more on the bench."""
+def write_policy(folder: Path, arms: Arms) -> Path:
+    """Three experts, one of them asleep at times, and two more on the bench; or learners, of arms that are offered."""
     rng = np.random.default_rng(3)
-    np.savez(folder / "lines.npz", weights=rng.normal(size=(3, 3, 2)), names=["ann", "ben", "cy"])
+    shape = (3, 2) if arms == "fixed" else (4,)  # of each arm, or of context and arm
+    np.savez(folder / "lines.npz", weights=rng.normal(size=(3, *shape)), names=["ann", "ben", "cy"])
     for name in ("dot", "eve"):
-        np.savez(folder / f"{name}.npz", weights=rng.normal(size=(1, 3, 2)), names=[name])
-    bench = "".join(
-        f'[experts.{name}]\nkind = "linear"\nfile = "{name}.npz"\njoins = true\n' for name in ("dot", "eve")
-    )
+        np.savez(folder / f"{name}.npz", weights=rng.normal(size=(1, *shape)), names=[name])
     policy = folder / "news.toml"
     policy.write_text(
-        'arms = ["x", "y", "z"]\nseed = 3\npolicy.share = 0.05\npolicy.gamma = 0.1\n'
-        "policy.prior.lines = { ann = 0.5, ben = 0.3, cy = 0.2 }\n"
-        f'[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n{bench}'
-        "[service]\nwindow_s = 100\ndefault_reward = 0.25\nsnapshot_every = 7\n"
+        ('arms = ["x", "y", "z"]\n' if arms == "fixed" else "")
+        + "seed = 3\npolicy.share = 0.05\npolicy.gamma = 0.1\n"
+        + (_LEARNERS if arms == "learnt" else _LINEAR + "".join(_BENCH % (name, name) for name in ("dot", "eve")))
+        + "[service]\nwindow_s = 100\ndefault_reward = 0.25\nsnapshot_every = 7\n"
     )
     return policy
+
+
+@st.composite
+def offers(draw: Any) -> dict[str, Any]:
+    """One to eight arms, known and new, of most of which two numbers are known; at times only some are eligible."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True))
+    known = st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS).map(list))
+    arms = {name: draw(known) for name in names} | {names[0]: [0.5, 1.0]}
+    eligible = draw(st.one_of(st.none(), st.lists(st.sampled_from(names), min_size=1, unique=True)))
+    return {"arms": arms, "eligible": eligible}
 
 
 class Service(RuleBasedStateMachine):
@@ -54,13 +75,17 @@ class Service(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = write_policy(Path(self.folder.name))
         self.loop = asyncio.new_event_loop()
         self.time, self.keys, self.count = 0.0, 0, 0
         self.experiment: Any = None
         self.replica: Any = None
 
-    @initialize()
+    @initialize(arms=st.sampled_from(["fixed", "offered", "learnt"]))
+    def serve(self, arms: Arms) -> None:
+        """An experiment with arms of its own, or with those of its calls."""
+        self.arms, self.path = arms, write_policy(Path(self.folder.name), arms)
+        self.begin()
+
     def begin(self) -> None:
         """Open the experiment; nothing runs by itself, so that every step is ours."""
 
@@ -87,12 +112,19 @@ class Service(RuleBasedStateMachine):
     @rule(target=made, id=st.sampled_from([*IDS, None]), deferred=st.booleans(), data=st.data())
     def decide(self, id: str | None, deferred: bool, data: Any) -> Any:
         """A decision for a new id, or one that may be there already."""
-        context: list[float] = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=2, max_size=2))
-        eligible = data.draw(st.sampled_from([None, ["x", "y"], ["z"]]))
-        asked = m.Decide(context=context, id=id, deferred=deferred, eligible=eligible)
-        answer = self.call(deciding.decide(self.experiment, asked, "anyone"))
+        context: list[float] = data.draw(st.lists(NUMBERS, min_size=2, max_size=2))
+        eligible = st.sampled_from([None, ["x", "y"], ["z"]])
+        about = {"eligible": data.draw(eligible)} if self.arms == "fixed" else data.draw(offers())
+        asked = m.Decide(context=context, id=id, deferred=deferred, **about)
+        try:
+            answer = self.call(deciding.decide(self.experiment, asked, "anyone"))
+        except od.Conflict:  # the arm that this id has is not among these
+            assert self.arms != "fixed"
+            return id
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
-        again = self.call(deciding.decide(self.experiment, m.Decide(context=[9.0, 9.0], id=answer.id), "anyone"))
+        repeat: Any = {} if self.arms == "fixed" else {"arms": {"q": [2.0, 2.0], answer.arm: None}}
+        again = m.Decide(context=[9.0, 9.0], id=answer.id, **repeat)
+        again = self.call(deciding.decide(self.experiment, again, "anyone"))
         assert (again.arm, again.odds, again.position, again.new) == (answer.arm, answer.odds, answer.position, False)
         return answer.id
 
@@ -172,7 +204,7 @@ class Service(RuleBasedStateMachine):
             self.replica = advance(reader, opened.policy, self.replica, change=opened.change)
         now = self.experiment.follower.now
         assert self.replica.position == now.position
-        assert self.replica.state.log_weights.tobytes() == now.state.log_weights.tobytes()
+        assert bits(self.replica.state) == bits(now.state)
 
     def teardown(self) -> None:
         """Live, replayed from nothing, and by the model: one state."""
@@ -188,15 +220,23 @@ class Service(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def compare(self) -> None:
-        """The state after all events, three times."""
+        """The state after all events, three times; and every draw, all odds and what experts said, once more."""
         now = self.experiment.follower.now
+        file = read_policy(self.path)
         with SQLiteReader(self.experiment.store.path) as reader:
             clean: Any = WithoutSnapshots(reader)
             folded = restore(clean, self.judge(reader), change=roster_change())
+            assert bits(restore(clean, file.policy, change=roster_change(file.bench)).state) == bits(now.state)
+            verdict = verify(reader, policy=file.policy, bench=file.bench)
+        assert verdict.holds, verdict
+        assert all(level.untested == {} for level in verdict.levels)
         assert folded.state.log_weights.tobytes() == now.state.log_weights.tobytes()
         assert folded.state.learnt == now.state.learnt
         events = [event for _, event in stored(self.experiment.store)]
-        wanted = posterior_of(["ann", "ben", "cy"], [0.5, 0.3, 0.2], 0.05, events)
+        prior = {"linear + curves": 0.99, "trees, last 256 rows": 0.01}
+        if self.arms != "learnt":
+            prior = {"ann": 0.5, "ben": 0.3, "cy": 0.2}
+        wanted = posterior_of(list(prior), list(prior.values()), 0.05, events)
         assert self.experiment.weights() == pytest.approx(wanted, abs=1e-9)
 
 

@@ -36,6 +36,7 @@ def batch(served: Here, size: int, status: int, **more: Any) -> Any:
     return served.post("decide/batch", {"decisions": [{"context": CONTEXT} | more] * size}, status)
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("sticky", [False, True])
 def test_a_batch_on_a_full_disk_is_refused_as_a_whole(tmp_path: Path, sticky: bool) -> None:
     with here(place(tmp_path, service=f"sticky = {str(sticky).lower()}\n")) as served:

@@ -20,6 +20,7 @@ def badsync(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shim(tmp_path_factory.mktemp("badsync"), "badsync.c")
 
 
+@pytest.mark.usefixtures("arms_of_calls")
 def test_syncs_that_fail_are_said_and_pass_without_a_restart(tmp_path: Path, badsync: Path) -> None:
     switch, durable = tmp_path / "bad", tmp_path / "durable"
     durable.mkdir()
@@ -62,6 +63,7 @@ def full_and_then_not(served: Here) -> list[int]:
     return said
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_full_disk_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         assert full_and_then_not(served) == [200, 503, 200]
@@ -82,6 +84,7 @@ def test_readiness_that_only_reads_would_not_say_so(tmp_path: Path, monkeypatch:
         assert full_and_then_not(served) == [200, 200, 200]
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_store_that_was_taken_away_answers_no_more(tmp_path: Path) -> None:
     file, away = tmp_path / "news.sqlite", tmp_path / "away"
     with here(place(tmp_path)) as served:
@@ -103,6 +106,7 @@ def test_a_store_that_was_deleted_while_nobody_asked(tmp_path: Path) -> None:
         assert "deleted or moved away" in served.get("/readyz", status=503)["experiments"]["news"]
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_the_lock_of_another_program_does_not_stop_the_loop(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served, closing(sqlite3.connect(tmp_path / "news.sqlite")) as other:
         other.execute("begin exclusive")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from service.live import Answer, listen
+from service.offering import brought
 from service.served import CONTEXT, Elsewhere, place, process, rows, wait
 
 HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
@@ -44,7 +45,7 @@ def decide(port: int, id: str, context: Any = CONTEXT) -> Answer | None:
     """The answer, whatever it is, or None where there was no connection."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-            body = json.dumps({"id": id, "context": context}).encode()
+            body = json.dumps(brought("/v1/decide", {"id": id, "context": context})).encode()
             line.sendall(HEAD % (len(body), body))
             return listen(line)
     except OSError:
@@ -80,6 +81,7 @@ def ended(served: Elsewhere) -> bool:
         return True
 
 
+@pytest.mark.usefixtures("arms_of_calls")
 def test_under_load_every_answer_is_whole_and_on_disk(tmp_path: Path) -> None:
     with process(place(tmp_path), more=["--drain-s", "0.5"]) as served:
         load = Load(served.port)

@@ -26,6 +26,7 @@ def is_ready(served: Any) -> bool:
     return bool(served.ask("GET", "/readyz").status_code == 200)
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Path, whole: bool) -> None:
     file = place(tmp_path, top="", experts=LEARNERS, service="snapshot_every = 10\n")
@@ -49,6 +50,7 @@ def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Pat
         assert next(level for level in verify(reader).levels if level.name == "odds").misses == []
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_reward_that_came_with_the_erasing_is_counted_and_learning_goes_on(
     tmp_path: Path, monkeypatch: Any, broken: bool

@@ -21,7 +21,7 @@ import numpy as np
 import oddsmith as od
 
 class Student(od.Experts):
-    names, learns, broken = ("student", "other"), True, False
+    names, learns, takes_offers, broken = ("student", "other"), True, True, False
 
     def init(self, shape=()):
         return np.zeros(shape)
@@ -53,6 +53,7 @@ def make_room(store: Any) -> None:
         store._writing.connection.execute("pragma max_page_count = 1000000")
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_full_disk_is_said_and_nothing_answered_is_lost(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for i in range(5):
@@ -86,6 +87,7 @@ def test_a_full_disk_is_said_and_nothing_answered_is_lost(tmp_path: Path) -> Non
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_it_ends_in_order_on_a_full_disk(tmp_path: Path, caplog: Any) -> None:
     file = place(tmp_path, experts=LEARNERS)
     with here(file) as served:
@@ -99,6 +101,7 @@ def test_it_ends_in_order_on_a_full_disk(tmp_path: Path, caplog: Any) -> None:
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_snapshot_that_finds_no_room_is_kept_later(tmp_path: Path) -> None:
     with here(place(tmp_path, service="snapshot_every = 1\n", experts=LEARNERS)) as served:
         served.decide("a")
@@ -126,16 +129,18 @@ def learning_breaks(served: Here, student: Any) -> None:
     wait(lambda: served.ask("GET", "/readyz").status_code == 503)
 
 
+@pytest.mark.usefixtures("arms")
 def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:
     """The log is right whatever an expert's update does: decisions go on, and the state comes back to its fold."""
-    (tmp_path / "tired_student.py").write_text(STUDENT)
-    file = place(tmp_path, experts='[experts.one]\nkind = "python"\nfactory = "tired_student:bank"\n')
+    module = f"tired_{tmp_path.name}"  # a process has one module of each name
+    (tmp_path / f"{module}.py").write_text(STUDENT)
+    file = place(tmp_path, experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n')
     with here(file) as served:
         policy: Any = served.experiment().opened.policy
         student = type(policy.experts.experts)
         learning_breaks(served, student)
         trouble = served.get("/readyz", status=503)["experiments"]["news"]
-        assert trouble.startswith("learning failed: MemoryError at tired_student.py:")
+        assert trouble.startswith(f"learning failed: MemoryError at {module}.py:")
         assert f"experiment news does not learn: {trouble}" in caplog.text
         assert "the student is tired" not in trouble  # what it says may hold the context
         assert served.decide("meanwhile")["seen"] < 8  # where the reward is that cannot be learnt
@@ -180,6 +185,7 @@ def closed_early(tmp_path: Path, clock: Clock, hands: Hands) -> list[int]:
         return closed
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_clock_that_jumps_closes_no_window(tmp_path: Path) -> None:
     hands = Hands()
     assert closed_early(tmp_path, hands.clock(), hands) == [0] * 5
@@ -191,6 +197,7 @@ def test_a_clock_that_followed_the_wall_would_close_them(tmp_path: Path) -> None
     assert closed_early(tmp_path, follower, hands)[-1] > 0
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_windows_close_once_their_time_has_passed(tmp_path: Path) -> None:
     hands = Hands()
     clock = hands.clock()
@@ -207,6 +214,7 @@ def test_windows_close_once_their_time_has_passed(tmp_path: Path) -> None:
         assert [(kind, id) for _, kind, id, _, _ in rows(tmp_path / "news.sqlite")][2:] == [("default", "a")]
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_clock_that_was_ahead_keeps_no_window_open(tmp_path: Path) -> None:
     """A decision was stamped in the future, the clock was set right, the service started anew."""
     file = place(tmp_path, service=WINDOW)
@@ -225,6 +233,7 @@ def test_a_clock_that_was_ahead_keeps_no_window_open(tmp_path: Path) -> None:
             assert [id for _, kind, id, _, _ in rows(tmp_path / "news.sqlite") if kind == "default"][-1:] == [closed]
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_the_posterior_does_not_depend_on_the_clock(tmp_path: Path) -> None:
     states = []
     for name, start, jump in (("a", 0.0, 0.0), ("b", 2e9, -1.9e9), ("c", -5e8, 4e9)):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from oddsmith.decision import State
 from oddsmith.service.windows import Windows
@@ -15,6 +16,7 @@ from service.served import Hands, here, place, wait
 from storage.samples import bits, policy
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_after_a_refold_the_next_one_waits(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("oddsmith.service.follower._PAUSE", 1e9)
     with here(place(tmp_path, service='late_reward = "rewrites"\n')) as served:
@@ -45,6 +47,7 @@ def test_after_a_refold_the_next_one_waits(tmp_path: Path, monkeypatch: Any) -> 
         assert bits(state) == bits(served.defined())
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_late_rewards_that_arrive_rewrite_nothing(tmp_path: Path) -> None:
     """And those that rewrite do: the same rewards, one rule or the other."""
     states: dict[str, State] = {}
@@ -93,6 +96,7 @@ def test_a_ladder_of_large_states_keeps_the_newest_ones(monkeypatch: Any) -> Non
     assert len(ladder._kept) <= 3
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_the_window_of_a_decision_that_was_shown_first_opens_with_the_decision(tmp_path: Path) -> None:
     hands = Hands()
     clock = hands.clock()

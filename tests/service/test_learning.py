@@ -22,7 +22,7 @@ import numpy as np
 import oddsmith as od
 
 class Counter(od.Experts):
-    names, learns = ("one", "two"), True
+    names, learns, takes_offers = ("one", "two"), True, True
     go, broken_at = threading.Event(), 1e9
 
     def init(self, shape=()):
@@ -77,6 +77,7 @@ def half_way(served: Here) -> tuple[Any, Follower]:
     return bank, learner
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
@@ -95,6 +96,7 @@ def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(tmp_path: Path)
         assert bits(again.state()) == bits(again.defined())
 
 
+@pytest.mark.usefixtures("arms")
 def test_ending_while_it_learns_keeps_no_half_learnt_state(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
@@ -106,6 +108,7 @@ def test_ending_while_it_learns_keeps_no_half_learnt_state(tmp_path: Path) -> No
         assert bits(again.state()) == bits(again.defined())
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) -> None:
     file = counting(tmp_path)
     with here(file) as served:
@@ -130,6 +133,7 @@ def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) ->
         assert again.state().experts[0] == 60
 
 
+@pytest.mark.usefixtures("arms")
 def test_rewards_that_are_refused_are_counted_and_not_kept(tmp_path: Path) -> None:
     with here(counting(tmp_path)) as served:
         counter(served)
@@ -155,6 +159,7 @@ def erase(served: Here) -> None:
     assert experiment.store.erase(1e11) > 0
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path) -> None:
     """In the log it would stop learning for ever, and the next start."""
     hands = Hands()
@@ -186,6 +191,7 @@ def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path)
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Path) -> None:
     tables = '[experts.learners]\nkind = "auto"\nsize = "small"\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
     file = place(tmp_path, top="", experts=tables)
@@ -209,6 +215,7 @@ def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Pat
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("forgets", [True, False])
 def test_a_correction_after_erasing_gives_what_a_restart_would(tmp_path: Path, monkeypatch: Any, forgets: bool) -> None:
     """A state in memory knows contexts that are gone: a fold that began there would differ from all replicas."""

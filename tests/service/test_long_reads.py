@@ -44,6 +44,7 @@ def stuck(served: Here, monkeypatch: Any, n: int) -> Iterator[Asked]:
         released.set()
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_readiness_and_decisions_do_not_wait(tmp_path: Path, monkeypatch: Any) -> None:
     with here(place(tmp_path)) as served:
         with stuck(served, monkeypatch, 8) as asked:
@@ -54,6 +55,7 @@ def test_readiness_and_decisions_do_not_wait(tmp_path: Path, monkeypatch: Any) -
         assert [one.result(60).status_code for one in asked] == [200] * 8
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_more_than_wait_are_refused_and_told_to_come_back(tmp_path: Path, monkeypatch: Any) -> None:
     with here(place(tmp_path)) as served:
         with stuck(served, monkeypatch, 13) as asked:
@@ -77,6 +79,7 @@ def test_threads_of_all_would_be_held_up(tmp_path: Path, monkeypatch: Any) -> No
         assert served.ask("GET", "/readyz").status_code == 503
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("top", ["policy.share = 0.05\n", 'policy.kind = "auto"\npolicy.size = "small"\n'])
 def test_an_explanation_folds_the_weights_alone_and_the_same(tmp_path: Path, top: str) -> None:
     """By the judge, from the nearest snapshot: the bits of the whole policy's fold, also where contexts are gone."""

@@ -19,7 +19,7 @@ from oddsmith.service.keys import KeyRing, create, rotate
 from oddsmith.service.rates import Rate
 from oddsmith.service.wire import Wire, server_config
 from service.live import Echo, serving, talk
-from service.served import ARMS as NEWS
+from service.offering import ARMS as NEWS
 from service.served import CONTEXT, Hands, Here, here, place, wait
 from service.test_faults import fill_up, make_room
 from service.test_raising import picky

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,12 +14,13 @@ import oddsmith as od
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import create
 from oddsmith.service.wrong_messages import _once
-from service.served import CONTEXT, EXPERTS, Here, here, place
-from service.test_modes import BENCH
+from service.offering import bringing
+from service.served import BENCH, CONTEXT, EXPERTS, Here, here, place
 
 UNREADABLE: list[Any] = [5, "abc", [1.0, 2.0, 3.0], {"hour": 9}, None, [["a"]]]
 
 
+@pytest.mark.usefixtures("arms")
 @pytest.mark.parametrize("context", UNREADABLE, ids=str)
 def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any) -> None:
     with here(place(tmp_path)) as served:
@@ -32,6 +34,7 @@ def test_a_context_that_nobody_can_read_is_refused(tmp_path: Path, context: Any)
         assert "asleep" not in served.decide("good")
 
 
+@pytest.mark.usefixtures("arms")
 def test_learners_refuse_what_they_cannot_read(tmp_path: Path) -> None:
     with here(place(tmp_path, top="", experts='policy.kind = "auto"\n')) as served:
         assert "a dict or a row; got the number 5" in served.post("decide", {"context": 5}, status=422)["error"]
@@ -52,19 +55,22 @@ def test_another_form_than_the_first_one_is_told_what_was_first_and_what_to_do(t
         served.post("decide", {"context": [3, 4]})
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_list_of_numbers_is_one_context_of_functions(tmp_path: Path) -> None:
     """As for an agent."""
-    (tmp_path / "sums.py").write_text(
+    module = f"sums_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(
         "import oddsmith as od\n"
         "def says(x, arm):\n    return x.sum() / 9\n"
         "def bank(arms):\n    return od.FunctionExperts({'sums': says}, arms)\n"
     )
-    policy = place(tmp_path, top="", experts='[experts.sums]\nkind = "python"\nfactory = "sums:bank"\n')
+    policy = place(tmp_path, top="", experts=f'[experts.sums]\nkind = "python"\nfactory = "{module}:bank"\n')
     with here(policy) as served:
         for context in ([1, 2.5, 3], [0.5], []):
             assert "asleep" not in served.post("decide", {"context": context})
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
     """Every cell of the matrix of doors that JSON has words for: answered and learnt, or refused by its column."""
     schema = '[schema]\nnumbers = ["age", "visits"]\ncategories = ["city"]\n'
@@ -85,6 +91,7 @@ def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
         assert "asleep" not in served.post("decide", {"context": without})
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         said = served.post("decide", {"ctx": CONTEXT}, status=422)["error"]
@@ -121,9 +128,11 @@ WRONG_BODIES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: Any) -> Iterator[Here]:
-    with here(place(tmp_path_factory.mktemp("plain"))) as served:
+@pytest.fixture(scope="module", params=["fixed", "same"])
+def plain(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Here]:
+    with ExitStack() as stack:
+        with bringing(request.param):
+            served = stack.enter_context(here(place(tmp_path_factory.mktemp("plain"))))
         yield served
 
 
@@ -165,6 +174,7 @@ def test_an_unknown_experiment_is_answered_with_the_names_the_key_may_call(tmp_p
         assert "shop" not in asked(some, "?experiment=secrt", 403)
 
 
+@pytest.mark.usefixtures("arms")
 def test_units_and_ids_do_not_mix(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         asked = {"context": CONTEXT, "unit": "ann"}

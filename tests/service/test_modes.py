@@ -9,25 +9,12 @@ import pytest
 import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.storage.events import DecisionMade
-from service.served import ARMS, CONTEXT, EXPERTS, WEIGHTS, Here, here, place
+from service.offering import ARMS, said, weights
+from service.served import BENCH, CONTEXT, EXPERTS, Here, here, place
 from storage.samples import bits, stored
 
 PLAIN = "policy.share = 0.0\n"  # then a posterior is a product, which can be computed by hand
 GAMMA = 0.1
-BENCH = """
-[experts.lines]
-kind = "linear"
-file = "lines.npz"
-[experts.late]
-kind = "linear"
-file = "late.npz"
-joins = true
-"""
-
-
-def said(context: list[float], experts: Any = WEIGHTS) -> Any:
-    """What logistic experts predict, (N, K)."""
-    return np.clip(1 / (1 + np.exp(-(experts @ np.array(context)))), 0.01, 0.99)
 
 
 def odds_of(weights: Any, predictions: Any, eligible: Any = (True, True, True)) -> Any:
@@ -55,6 +42,7 @@ def eta(served: Here) -> float:
     return float(policy.eta)
 
 
+@pytest.mark.usefixtures("arms")
 def test_odds_draws_and_posterior_by_hand(tmp_path: Path) -> None:
     with here(place(tmp_path, top=PLAIN)) as served:
         rng, weights = np.random.default_rng(0), np.full(4, 0.25)
@@ -76,6 +64,7 @@ def test_odds_draws_and_posterior_by_hand(tmp_path: Path) -> None:
         assert sum(arm["rewarded"] for arm in stats["arms"].values()) == 15
 
 
+@pytest.mark.usefixtures("arms")
 def test_ids_are_made_and_differ(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         batch = served.post("decide/batch", {"decisions": [{"context": CONTEXT}] * 50})["results"]
@@ -83,16 +72,18 @@ def test_ids_are_made_and_differ(tmp_path: Path) -> None:
         assert all(one["new"] and one["odds"] == batch[0]["odds"] for one in batch)
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_batch_of_contexts_is_no_context(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for wrong in ([CONTEXT, CONTEXT], [CONTEXT], [[[0.1, 0.2]]]):
             said = served.post("decide", {"context": wrong}, status=422)["error"]
-            assert "context must be a single one" in said
+            assert "context must be a single one" in said or "context must be one context for all arms" in said
             found = served.post("decide/batch", {"decisions": [{"context": wrong}, {"context": CONTEXT}]})["results"]
             assert (found[0]["code"], found[1]["new"]) == ("invalid", True)
         assert served.get("/v1/stats")["events"] == {"decision": 3}
 
 
+@pytest.mark.usefixtures("arms")
 def test_experts_vote_among_eligible_arms(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for mask in ((True, True, False), (False, True, True), (False, False, True)):
@@ -107,6 +98,7 @@ def test_experts_vote_among_eligible_arms(tmp_path: Path) -> None:
         served.post("decide", {"context": CONTEXT, "eligible": []}, status=422)
 
 
+@pytest.mark.usefixtures("arms")
 def test_floors_and_caps_hold(tmp_path: Path) -> None:
     file = place(tmp_path, top="floors = { tech = 0.3 }\ncaps = { sports = 0.35 }\n")
     with here(file) as served:
@@ -121,6 +113,7 @@ def test_floors_and_caps_hold(tmp_path: Path) -> None:
         assert bits(served.state()) == bits(served.defined())
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_unit_keeps_its_arm_while_that_is_eligible(tmp_path: Path) -> None:
     file = place(tmp_path, service="sticky = true\n")
     with here(file) as served:
@@ -146,6 +139,7 @@ def test_a_unit_keeps_its_arm_while_that_is_eligible(tmp_path: Path) -> None:
         assert served.post("decide", {"context": [0, 0], "unit": "ann@home"}) == first | {"new": False}
 
 
+@pytest.mark.usefixtures("arms")
 def test_in_the_shadow_the_incumbent_acts_and_we_learn(tmp_path: Path) -> None:
     with here(place(tmp_path, top=PLAIN, service="shadow = true\n")) as served:
         served.post("decide", {"context": CONTEXT}, status=422)
@@ -181,6 +175,7 @@ def test_in_the_shadow_what_a_policy_computes_is_of_the_incumbents_odds(tmp_path
         np.testing.assert_allclose(np.asarray(event.decision.bonus), [1 / 0.8, 1 / 0.2])
 
 
+@pytest.mark.usefixtures("arms")
 def test_an_explanation_adds_up_to_the_odds(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for i in range(6):
@@ -202,9 +197,10 @@ def test_an_explanation_adds_up_to_the_odds(tmp_path: Path) -> None:
         assert {row["expert"]: row["predicted"] for row in record["experts"]} == pytest.approx(predicted, abs=1e-12)
 
 
+@pytest.mark.usefixtures("arms")
 def test_experts_join_and_retire_while_it_runs(tmp_path: Path) -> None:
     file = place(tmp_path, top=PLAIN)
-    late = said(CONTEXT, np.vstack([WEIGHTS, WEIGHTS[::-1][:1]]))
+    late = said(CONTEXT, np.vstack([weights(), weights()[::-1][:1]]))
     joins = {"expert": "late", "change": "added", "share": 0.3, "key": "one"}
     with here(file) as served:
         arm = ARMS.index(served.post("decide", {"context": CONTEXT, "id": "old"})["arm"])
@@ -240,6 +236,7 @@ def test_experts_join_and_retire_while_it_runs(tmp_path: Path) -> None:
         assert bits(served.state()) == state
 
 
+@pytest.mark.usefixtures("arms")
 def test_learners_are_served(tmp_path: Path) -> None:
     auto = 'policy.kind = "auto"\npolicy.size = "small"\n[schema]\nnumbers = ["age"]\ncategories = ["city"]\n'
     file = place(tmp_path, top="", experts=auto)
@@ -257,6 +254,7 @@ def test_learners_are_served(tmp_path: Path) -> None:
         assert bits(served.state()) == state
 
 
+@pytest.mark.usefixtures("arms")
 def test_experiments_do_not_meet(tmp_path: Path) -> None:
     files = [place(tmp_path, name) for name in ("news", "shop-2")]
     with here(*files) as served:

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from oddsmith.uniforms import Uniforms
-from service.served import ARMS, here, place
+from service.offering import ARMS
+from service.served import here, place
 
 ERROR = 1e-6  # the chance of a false alarm per seed
 
@@ -42,6 +43,7 @@ def served(folder: Path, seed: int, decisions: int) -> list[Any]:
     return answers
 
 
+@pytest.mark.usefixtures("arms")
 def test_arms_are_served_with_their_odds(tmp_path: Path) -> None:
     assert p_value(served(tmp_path / "one", 11, 5_000)) > ERROR
 
@@ -58,6 +60,7 @@ def test_crooked_draws_are_found(tmp_path: Path, crooked: None) -> None:
     assert p_value(served(tmp_path / "one", 11, 5_000)) < ERROR
 
 
+@pytest.mark.usefixtures("arms")
 @pytest.mark.soak
 def test_a_million_arms_are_served_with_their_odds(tmp_path: Path) -> None:
     values = [p_value(served(tmp_path / str(seed), seed, 50_000)) for seed in range(20)]

@@ -51,13 +51,13 @@ ISOLATE
 KINDS = {"raises": "raised", "exits": "raised", "inf": "values", "text": "values", "huge": "shape", "late": "late"}
 
 
-def served(folder: Path, module: str, isolate: str = "") -> Path:
+def served(folder: Path, poison: str, isolate: str = "") -> Path:
     """An experiment of one honest expert and one that is not; a busy machine makes nobody else late."""
-    (folder / f"poisonous_{module}.py").write_text(FACTORY)
-    tables = TABLES.replace("MODULE", module).replace("ISOLATE", isolate)
+    (folder / f"poisonous_{folder.name}.py").write_text(FACTORY)
+    tables = TABLES.replace("MODULE", folder.name).replace("ISOLATE", isolate)
     top = "guard = true\ntimeout_ms = 60000\n" if isolate else ""  # which is also the time of a process of its own
     path = place(folder, experts=tables, top=top)
-    if module == "late":
+    if poison == "late":
         path.write_text(path.read_text().replace("timeout_ms = 60000", "timeout_ms = 1500"))
     return path
 
@@ -70,6 +70,7 @@ def decided(service: Here, context: str) -> Any:
     return answer
 
 
+@pytest.mark.usefixtures("arms")
 @pytest.mark.parametrize("poison", [*KINDS, "nan"])
 def test_poison_sleeps_is_counted_and_comes_back(tmp_path: Path, poison: str) -> None:
     with here(served(tmp_path, poison)) as service:
@@ -91,6 +92,7 @@ def test_poison_sleeps_is_counted_and_comes_back(tmp_path: Path, poison: str) ->
         assert service.state().learnt == 1
 
 
+@pytest.mark.usefixtures("arms")
 def test_an_expert_that_ends_its_process_sleeps_until_it_is_back(tmp_path: Path) -> None:
     with here(served(tmp_path, "isolated", "isolate = true")) as service:
         answers = [decided(service, "dies") for _ in range(3)]
@@ -123,9 +125,11 @@ def bank(arms):
 """
 
 
+@pytest.mark.usefixtures("arms")
 def test_an_expert_that_writes_into_its_context_changes_no_record(tmp_path: Path) -> None:
-    (tmp_path / "poisonous_writes.py").write_text(WRITES)
-    with here(place(tmp_path, experts='[experts.one]\nkind = "python"\nfactory = "poisonous_writes:bank"\n')) as one:
+    module = f"poisonous_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(WRITES)
+    with here(place(tmp_path, experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n')) as one:
         made = one.post("decide", {"context": {"hour": 9, "tags": ["a"]}})
         assert "asleep" not in made
         assert one.get(f"/v1/decisions/{made['id']}")["context"] == {"hour": 9, "tags": ["a"]}

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from oddsmith.policies.judge import judge_from_json
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
+from service.offering import Client
 from service.served import Elsewhere, place, process, wait
 from storage.samples import WithoutSnapshots
 from storage.server import Server
@@ -44,7 +46,7 @@ class Writers:
             assert not thread.is_alive()
 
     def _write(self, name: int) -> None:
-        with httpx.Client(timeout=20) as client:
+        with Client(timeout=20) as client:
             for turn in itertools.count():
                 id = f"w{name}-{turn}"
                 for kind, body in (
@@ -94,6 +96,7 @@ def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: 
         }
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_replicas_are_the_full_replay_though_one_is_killed(server: Server, experiment: str, tmp_path: Path) -> None:
     files = [replica(tmp_path / name, server, experiment) for name in ("one", "two")]
     with ExitStack() as stack:
@@ -109,6 +112,7 @@ def test_replicas_are_the_full_replay_though_one_is_killed(server: Server, exper
         check(replicas, server, experiment, writers.answered)
 
 
+@pytest.mark.usefixtures("arms_of_calls")
 def test_a_database_that_dies_is_a_503_and_comes_back(server: Server, experiment: str, tmp_path: Path) -> None:
     with process(replica(tmp_path / "one", server, experiment)) as one:
         writers = Writers([one], 4)

@@ -15,7 +15,7 @@ import numpy as np
 import oddsmith as od
 
 class Picky(od.Experts):
-    names, learns = ("one", "two"), True
+    names, learns, takes_offers = ("one", "two"), True, True
 
     def init(self, shape=()):
         return np.zeros(shape + (2,))
@@ -55,6 +55,7 @@ def lives(served: Here, name: str) -> Any:
     return served.state()
 
 
+@pytest.mark.usefixtures("arms")
 @pytest.mark.parametrize(("most", "refused"), [(0.45, 19), (-1.0, 38)])
 def test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(tmp_path: Path, most: float, refused: int) -> None:
     file = picky(tmp_path, most, "snapshot_every = 16\n")

@@ -10,6 +10,7 @@ import oddsmith as od
 from oddsmith.service.keys import create, rotate
 from oddsmith.service.rates import Rate, Rates, TooMany, WrongKeys
 from service.live import talk
+from service.offering import Kind
 from service.served import CONTEXT, Here, here, place, process
 
 
@@ -90,7 +91,7 @@ def test_the_memory_of_wrong_keys_is_bounded_and_by_network() -> None:
 
 
 @pytest.fixture
-def keyed(tmp_path: Path) -> Iterator[tuple[Here, dict[str, str]]]:
+def keyed(tmp_path: Path, any_arms: Kind) -> Iterator[tuple[Here, dict[str, str]]]:
     keys = tmp_path / "keys.json"
     tokens = {
         "slow": create(keys, "slow", ["decide", "read"], rate=Rate(0.001, 5)),

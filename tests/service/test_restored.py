@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from oddsmith.storage import SQLiteReader, open_reader
 from oddsmith.storage.backup import Contents, back_up
 from oddsmith.storage.restoring import restore_backup
 from service.model import posterior_of
+from service.offering import Client, Kind
 from service.served import EXPERTS, Elsewhere, here, place, process, rows, wait
 from storage.samples import stored
 
@@ -64,7 +66,7 @@ class Clients:
             assert not thread.is_alive()
 
     def _work(self, number: int) -> None:
-        with httpx.Client(base_url=f"http://127.0.0.1:{self.served.port}", timeout=30) as client:
+        with Client(base_url=f"http://127.0.0.1:{self.served.port}", timeout=30) as client:
             for turn in range(10**9):
                 id = f"{number}-{turn}"
                 calls = [Call("decide", {"id": id, "context": [turn % 7 / 7, number / 8]})]
@@ -185,8 +187,13 @@ def check_repeats(backed: Backed, restored: Contents, ask: Ask) -> int:
 
 
 @pytest.fixture(scope="module")
-def backed(tmp_path_factory: pytest.TempPathFactory) -> Backed:
-    return backed_up(tmp_path_factory.mktemp("backed"), 120)
+def backed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Backed]:
+    return cache(lambda kind: backed_up(tmp_path_factory.mktemp(kind), 120))
+
+
+@pytest.fixture
+def backed(any_arms: Kind, backed_of: Callable[[Kind], Backed]) -> Backed:
+    return backed_of(any_arms)
 
 
 def test_a_restore_with_clients_that_repeat_their_calls(backed: Backed) -> None:
@@ -196,6 +203,7 @@ def test_a_restore_with_clients_that_repeat_their_calls(backed: Backed) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("any_arms")
 def test_ten_restores_with_clients_that_repeat_their_calls(tmp_path: Path) -> None:
     calls = lost = named = 0
     for turn in range(10):

@@ -79,6 +79,7 @@ def corrected(served: Here) -> None:
     assert served.get("/v1/stats")["refolds"] > 0
 
 
+@pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("send", [duplicates, backwards, shuffled, conflicting, in_batches, corrected])
 def test_the_state_is_that_of_the_clean_log(tmp_path: Path, send: Callable[[Here], None]) -> None:
     with here(place(tmp_path)) as served:
@@ -95,6 +96,7 @@ def test_the_state_is_that_of_the_clean_log(tmp_path: Path, send: Callable[[Here
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_rewards_that_come_first_are_parked_and_count_with_the_decision(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for id in IDS:
@@ -112,6 +114,7 @@ def test_rewards_that_come_first_are_parked_and_count_with_the_decision(tmp_path
         assert bits(served.state()) == bits(served.defined()) == bits(clean(served, tmp_path))
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_reward_counts_after_thirty_days_and_a_restart(tmp_path: Path) -> None:
     hands = Hands()
     with here(place(tmp_path), clock=hands.clock()) as served:
@@ -127,6 +130,7 @@ def test_a_reward_counts_after_thirty_days_and_a_restart(tmp_path: Path) -> None
         assert record["events"][1]["time"] - record["events"][0]["time"] == pytest.approx(30 * DAY)
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_a_window_closes_with_the_default_until_a_real_reward_comes(tmp_path: Path) -> None:
     hands = Hands()
     file = place(
@@ -159,6 +163,7 @@ def test_a_window_closes_with_the_default_until_a_real_reward_comes(tmp_path: Pa
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_deferred_decisions_count_once_shown(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         for id in IDS[:3]:
@@ -175,6 +180,7 @@ def test_deferred_decisions_count_once_shown(tmp_path: Path) -> None:
         assert served.get("/v1/posterior")["learnt"] == 2
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_parts_add_up_when_the_window_closes(tmp_path: Path) -> None:
     hands = Hands()
     file = place(tmp_path, service='reward_rule = "sum"\nwindow_s = 0.5\n')
@@ -196,6 +202,7 @@ def test_parts_add_up_when_the_window_closes(tmp_path: Path) -> None:
         assert bits(served.state()) == bits(served.defined())
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         served.decide(IDS[0])
@@ -206,6 +213,7 @@ def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
         assert served.get("/v1/stats")["events"] == {"decision": 1}
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_conflicts_speak_in_the_callers_units(tmp_path: Path) -> None:
     euros = "policy.share = 0.05\nreward = { low = -5.0, high = 15.0 }\n"
     with here(place(tmp_path, top=euros)) as served:
@@ -227,6 +235,7 @@ def test_conflicts_speak_in_the_callers_units(tmp_path: Path) -> None:
         assert all(-5 <= mean <= 15 and (mean == 5 or mean < 5) for mean in means)
 
 
+@pytest.mark.usefixtures("any_arms")
 def test_many_at_once(tmp_path: Path) -> None:
     """Clients side by side: decisions, rewards, repeats and corrections cross; the state is the fold all the same."""
 

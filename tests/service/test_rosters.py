@@ -9,8 +9,9 @@ from anyio.from_thread import start_blocking_portal
 from oddsmith.service.app import make_app
 from oddsmith.service.opening import open_experiments
 from oddsmith.storage.events import ExpertChange
-from service.served import ARMS, CONTEXT, Here, here, life, place, wait
-from service.test_modes import BENCH, PLAIN
+from service.offering import ARMS
+from service.served import BENCH, CONTEXT, Here, here, life, place, wait
+from service.test_modes import PLAIN
 from storage.samples import bits
 
 
@@ -18,6 +19,7 @@ def joins(expert: str, key: str) -> dict[str, Any]:
     return {"expert": expert, "change": "added", "share": 0.3, "key": key}
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_key_that_another_expert_has_used_opens_no_door(tmp_path: Path) -> None:
     """What cannot be folded would stop learning for ever, here, on replicas and after restarts."""
     with here(place(tmp_path, experts=BENCH)) as served:
@@ -43,6 +45,7 @@ def learn(served: Here, times: int) -> Any:
     return served.get("/v1/posterior")
 
 
+@pytest.mark.usefixtures("arms")
 def test_who_has_lost_all_weight_is_not_retired_and_can_retire(tmp_path: Path) -> None:
     with here(place(tmp_path, top=PLAIN)) as served:
         found = learn(served, 21)
@@ -59,6 +62,7 @@ def test_who_has_lost_all_weight_is_not_retired_and_can_retire(tmp_path: Path) -
         assert bits(again.state()) == state
 
 
+@pytest.mark.usefixtures("arms")
 def test_a_replica_reads_its_file_again_when_another_lets_an_expert_in(tmp_path: Path) -> None:
     with here(place(tmp_path, top=PLAIN)) as served:
         served.post("decide", {"context": CONTEXT})
@@ -69,6 +73,7 @@ def test_a_replica_reads_its_file_again_when_another_lets_an_expert_in(tmp_path:
         assert served.get("/v1/posterior")["posterior"]["late"] == pytest.approx(0.25, abs=1e-12)
 
 
+@pytest.mark.usefixtures("arms")
 def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: Path) -> None:
     files = [place(tmp_path, name, experts=BENCH) for name in ("news", "shop")]
     with here(*files) as served:
@@ -81,6 +86,7 @@ def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: 
         wait(lambda: "'late' joined at position 1" in learners["news"].trouble)
 
 
+@pytest.mark.usefixtures("arms")
 def test_units_asked_for_at_once_get_arms_that_are_eligible(tmp_path: Path) -> None:
     with here(place(tmp_path, service="sticky = true\n")) as served:
         batch = [{"context": CONTEXT, "unit": "ann", "eligible": [arm]} for arm in ARMS]

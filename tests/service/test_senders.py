@@ -41,6 +41,7 @@ def call(served: Here, path: str, body: dict[str, Any], token: str) -> Any:
     return answer.json()
 
 
+@pytest.mark.usefixtures("arms")
 @pytest.mark.parametrize("sticky", [False, True])
 def test_without_keys_the_sender_is_anyone(tmp_path: Path, sticky: bool) -> None:
     file = place(tmp_path, experts=BENCH, service="sticky = true\n" if sticky else "")
@@ -55,6 +56,7 @@ def test_without_keys_the_sender_is_anyone(tmp_path: Path, sticky: bool) -> None
             assert senders(served) == ["anyone"] * 10
 
 
+@pytest.mark.usefixtures("arms")
 def test_every_event_names_the_key_that_sent_it(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     first = create(keys, "ops", ["admin"])
@@ -74,6 +76,7 @@ def test_every_event_names_the_key_that_sent_it(tmp_path: Path) -> None:
         assert served.state() is not None
 
 
+@pytest.mark.usefixtures("arms")
 def test_what_the_service_writes_by_itself_has_no_sender(tmp_path: Path) -> None:
     hands = Hands()
     with here(place(tmp_path, service="window_s = 5\n"), clock=hands.clock()) as served:

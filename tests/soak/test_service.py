@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from service.offering import Kind, bringing
 from service.served import CONTEXT, place, process, rows
 from service.test_bytes import check
 from service.test_faults import EXTREMES, extremes
@@ -16,12 +17,16 @@ from service.test_schema import check_all_phases
 pytestmark = pytest.mark.soak
 
 
-def test_five_thousand_cases_by_the_document(tmp_path: Path) -> None:
-    check_all_phases(tmp_path, 400, least=5000)
+@pytest.mark.parametrize("kind", ["fixed", "changing"])
+def test_five_thousand_cases_by_the_document(tmp_path: Path, kind: Kind) -> None:
+    with bringing(kind):
+        check_all_phases(tmp_path, 400, least=5000)
 
 
-def test_ten_thousand_times_wild_bytes(tmp_path: Path) -> None:
-    check(tmp_path, 10_000)
+@pytest.mark.parametrize("kind", ["fixed", "changing"])
+def test_ten_thousand_times_wild_bytes(tmp_path: Path, kind: Kind) -> None:
+    with bringing(kind):
+        check(tmp_path, 10_000)
 
 
 @pytest.mark.parametrize(("loss", "eta", "share"), EXTREMES)
@@ -40,8 +45,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_disk_that_is_really_full(small_disk: Path) -> None:
-    with process(place(small_disk)) as served:
+@pytest.mark.parametrize("kind", ["fixed", "changing"])
+def test_a_disk_that_is_really_full(small_disk: Path, kind: Kind) -> None:
+    with bringing(kind), process(place(small_disk)) as served:
         answered = [decide(served, f"d{i}")[1] for i in range(5)]
         free = os.statvfs(small_disk)
         (small_disk / "filler").write_bytes(b"x" * (free.f_bavail * free.f_bsize - 200_000))

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from oddsmith.decision import Decision
 from oddsmith.storage import DecisionMade, Line, PostgresStore, Reward, advance, restore, save_snapshot
-from oddsmith.storage.rows import DecisionRow, read_decision
 from storage.samples import append, bits, made, policy
 
 __all__ = ["BySequence", "KINDS", "digest", "main"]
@@ -46,11 +45,8 @@ class BySequence(PostgresStore):
         return [Line._make(row) for row in self._read(query, list(ids), until)]
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        query = (
-            "select seq, body, numbers, true, null, (select body from contexts c where c.position = e.position) "
-            "from events e where experiment = $1 and seq = any($2)"
-        )
-        return [read_decision(DecisionRow.read(*row), {}, {}) for row in self._rows(query, positions)]
+        places = dict(self._read("select seq, position from events where experiment = $1 and seq = any($2)", positions))
+        return super().decisions([places[position] for position in positions])
 
 
 KINDS: dict[str, type[PostgresStore]] = {"window": PostgresStore, "sequence": BySequence}

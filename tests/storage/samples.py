@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
+from oddsmith.call import Call
 from oddsmith.storage import (
     Activation,
     Correction,
@@ -28,14 +29,38 @@ def policy(**settings: Any) -> od.GeneralizedThompsonSampling:
 
 
 def made(id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0) -> DecisionMade:
-    """A decision over three arms whose context is what the experts say of them; the third expert sleeps at times."""
+    """A decision over three arms, or, as half of the ids are, over arms that came with the call."""
+    return DecisionMade(id, _decision(id, seed, offer_of(id, seed)), seen, time, deferred)
+
+
+def fixed(id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0) -> DecisionMade:
+    """A decision over three arms, whatever the id."""
+    return DecisionMade(id, _decision(id, seed, None), seen, time, deferred)
+
+
+def _decision(id: str, seed: int, offer: od.Offer | None) -> od.Decision:
+    """The context is what the experts say of the arms; the third expert sleeps at times."""
     rng = np.random.default_rng([seed, *id.encode()])
-    context = rng.uniform(0.05, 0.95, (4, 3))
+    context = rng.uniform(0.05, 0.95, (4, 3 if offer is None else len(offer.arms)))
     if rng.random() < 0.3:
         context[2] = np.nan
     judge = policy()
     decision = od.decide(judge, judge.init(), context, float(rng.random()), step=1)
-    return DecisionMade(id, decision, seen, time, deferred)
+    if offer is None:
+        return decision
+    return Call(offer, context, names=offer.arms, features=offer.features).named(decision)
+
+
+def offer_of(id: str, seed: int = 0) -> od.Offer | None:
+    """What came with the call, if arms did: one to eight of them, known and new, and what is known of each, or none."""
+    rng = np.random.default_rng([1, seed, *id.encode()])
+    if rng.random() < 0.5:
+        return None
+    known = rng.choice(["sports", "tech", "a/17", "ünï", "x" * 256], rng.integers(0, 6), replace=False)
+    names = [*known.tolist(), *(f"new {id:.99} {i}" for i in range(int(rng.integers(not len(known), 4))))]
+    rows = [{"age": round(float(rng.random()), 3), "topic": str(rng.choice(["art", "tech"]))} for _ in names]
+    kinds: list[Any] = [names, dict(zip(names, rows, strict=True)), dict.fromkeys(names) | {names[0]: rows[0]}]
+    return od.offered(None, kinds[rng.integers(3)])
 
 
 def append(store: Store, *events: Event) -> list[int]:

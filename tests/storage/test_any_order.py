@@ -1,5 +1,6 @@
 """Any sequence of events, repeats, snapshots, erasures and restarts gives the state of the clean fold, bit for bit."""
 
+from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+import oddsmith as od
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.storage import (
     Activation,
     Correction,
+    DecisionMade,
     DefaultReward,
     Event,
     PostgresStore,
@@ -25,7 +28,7 @@ from oddsmith.storage import (
     save_snapshot,
 )
 from oddsmith.storage.base import Late, Rule
-from storage.samples import bits, made, policy, reference
+from storage.samples import bits, made, offer_of, policy, reference
 from storage.server import Server
 
 IDS = st.sampled_from("abc")
@@ -38,15 +41,21 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
-        self.judge = policy()
+        self.judge = self.policy()
         self.accepted: list[tuple[int, Event]] = []
+
+    def policy(self) -> od.Policy:
+        return policy()
+
+    def made(self, id: str, seed: int = 0, deferred: bool = False) -> DecisionMade:
+        return made(id, seed=seed, deferred=deferred)
 
     @initialize(kind=st.sampled_from(["first", "sum"]), late=st.sampled_from(["arrives", "rewrites"]))
     def begin(self, kind: Rule, late: Late) -> None:
         self.kind: Rule = kind
         self.late: Late = late
         self.open()
-        self.live = self.replica = restore(self.store, self.judge)
+        self.live, self.replica = restore(self.store, self.judge), restore(self.store, self.judge)
 
     def open(self) -> None:
         path = Path(self.folder.name) / "events.sqlite"
@@ -61,12 +70,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(id=IDS, seed=st.integers(0, 1), deferred=st.booleans())
     def decide(self, id: str, seed: int, deferred: bool) -> None:
-        self.append(made(id, seed=seed, deferred=deferred))
+        self.append(self.made(id, seed, deferred))
 
     @rule(id=IDS, value=VALUES, snapshot=st.booleans())
     def decide_and_settle(self, id: str, value: float, snapshot: bool) -> None:
         """The usual course of things, and what a correction then has to rewrite."""
-        for event in (made(id), Reward(id, value, 0.0), DefaultReward(id, 0.0, 0.0)):
+        for event in (self.made(id), Reward(id, value, 0.0), DefaultReward(id, 0.0, 0.0)):
             self.append(event)
             self.the_live_state_is_the_clean_fold()
             if snapshot:
@@ -98,6 +107,7 @@ class Machine(RuleBasedStateMachine):
         self.open()
         self.live = restore(self.store, self.judge)
 
+    @precondition(lambda self: not self.judge.experts.learns)  # learners need contexts
     @rule()
     def erase(self) -> None:
         self.store.erase(before=1.0)
@@ -140,6 +150,24 @@ class PostgresMachine(Machine):
         self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind, late=self.late)
 
 
+@cache
+def offered(id: str, seed: int) -> od.Decision:
+    """A decision of learners over the arms that came with the call."""
+    offer = next(offer for i in count() if (offer := offer_of(id, 10 * i + seed)) is not None)
+    agent = od.Agent(od.auto(size="small"), seed=seed)
+    return agent.decide({"hour": len(id) + seed}, arms=offer.features or list(offer.arms))
+
+
+class OfferMachine(Machine):
+    """The same with learners, whose arms come with the calls."""
+
+    def policy(self) -> od.Policy:
+        return od.auto(size="small")
+
+    def made(self, id: str, seed: int = 0, deferred: bool = False) -> DecisionMade:
+        return DecisionMade(id, offered(id, seed), 0, 0.0, deferred)
+
+
 @pytest.fixture(scope="module")
 def _started(server: Server) -> None:
     PostgresMachine.server = server
@@ -147,5 +175,7 @@ def _started(server: Server) -> None:
 
 TestAnyOrder: Any = Machine.TestCase
 TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestAnyOrderOfOffers: Any = OfferMachine.TestCase
+TestAnyOrderOfOffers.settings = settings(max_examples=8, stateful_step_count=30, deadline=None)
 TestAnyOrderOnPostgres: Any = pytest.mark.usefixtures("_started")(PostgresMachine.TestCase)
 TestAnyOrderOnPostgres.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)

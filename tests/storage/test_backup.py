@@ -53,7 +53,9 @@ def alone() -> od.Policy:
 
 def live(store: Store) -> None:
     """One of everything, with two snapshots, and a context that was erased."""
-    append(store, made("d1", time=1.0), replace(made("d2", time=2.0), votes=np.eye(3)[[0, 1, 2, 2]], shadow=True))
+    offer = made("d2", time=2.0)
+    votes = np.eye(len(offer.decision.propensities))[[0, 1, -1, -1]]
+    append(store, made("d1", time=1.0), replace(offer, votes=votes, shadow=True))
     append(store, Reward("d1", 0.75, 3.0), made("d3", deferred=True, time=4.0))
     save_snapshot(store, restore(store, alone()), 4.0)
     append(store, Reward("early", 1.0, 5.0), made("early", time=5.0), Reward("parked", 1.0, 5.0))

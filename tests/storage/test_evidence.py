@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith.storage import Activation, DefaultReward, Evidence, ExpertChange, Reward, Window
 from oddsmith.storage.base import Rule
-from storage.samples import append, made
+from storage.samples import append, fixed
 from storage.test_contract import Open, opened
 
 __all__ = ["opened"]
@@ -25,8 +25,8 @@ VOTES = [
 @pytest.mark.parametrize("votes", VOTES, ids=["whole", "shared", "soft"])
 def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
     store = opened()
-    event = made("d1")
-    p = append(store, replace(event, votes=votes), replace(made("d2"), shadow=True))
+    event = fixed("d1")
+    p = append(store, replace(event, votes=votes), replace(fixed("d2"), shadow=True))
     first, second = store.evidence(p)
     assert first.votes is not None
     np.testing.assert_array_equal(first.votes, votes)
@@ -39,7 +39,7 @@ def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
 @pytest.mark.parametrize("rule", ["first", "sum"])
 def test_windows_open_with_decisions_or_their_activation(opened: Open, rule: Rule) -> None:
     store = opened(rule=rule)
-    opening = (made("a", time=1.0), made("b", time=2.0, deferred=True), made("c", time=3.0), Activation("b", 9.0))
+    opening = (fixed("a", time=1.0), fixed("b", time=2.0, deferred=True), fixed("c", time=3.0), Activation("b", 9.0))
     p = append(store, *opening)
     append(store, Reward("a", 1.0, 10.0), DefaultReward("c", 0.0, 11.0))
     windows = [Window(p[0], "a", 1.0, rule == "first"), Window(p[2], "c", 3.0, True), Window(p[3], "b", 9.0, False)]
@@ -54,7 +54,7 @@ def test_anyone_may_read_what_is_said_about_it(opened: Open) -> None:
 def test_events_are_counted_and_changes_of_experts_found(opened: Open) -> None:
     store = opened()
     assert (store.tally(), store.changes()) == ({}, [])
-    append(store, made("a"), ExpertChange("e", "added", 1.0, "k", share=0.25), Reward("a", 1.0, 0.0), made("b"))
+    append(store, fixed("a"), ExpertChange("e", "added", 1.0, "k", share=0.25), Reward("a", 1.0, 0.0), fixed("b"))
     append(store, ExpertChange("e", "retired", 2.0, "k"))
     assert store.tally() == {"decision": 2, "reward": 1, "expert added": 1, "expert retired": 1}
     assert [(line.kind, line.id, line.value) for line in store.changes()] == [

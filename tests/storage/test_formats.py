@@ -35,7 +35,7 @@ from oddsmith.storage.base import Erased
 from oddsmith.storage.events import OwnDraw
 from oddsmith.storage.meta import FORMAT
 from oddsmith.storage.upgrading import upgrade
-from storage.samples import append, made, policy
+from storage.samples import append, fixed, policy
 from storage.test_bodies import offered
 
 FILES = Path(__file__).parent / "formats"
@@ -90,17 +90,17 @@ def write() -> None:
     votes = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     with SQLiteStore(path, alone, about=ABOUT) as store:
         whole = np.eye(3)[[0, 1, 2, 2]]
-        append(store, replace(made("d1", time=1.0), votes=whole), replace(made("d2", time=2.0), shadow=True))
-        append(store, Reward("d1", 0.75, 3.0), replace(made("d3", deferred=True, seen=3, time=4.0), votes=votes))
+        append(store, replace(fixed("d1", time=1.0), votes=whole), replace(fixed("d2", time=2.0), shadow=True))
+        append(store, Reward("d1", 0.75, 3.0), replace(fixed("d3", deferred=True, seen=3, time=4.0), votes=votes))
         save_snapshot(store, restore(store, alone), 4.0)
-        append(store, Reward("d4", 1.0, 5.0), made("d4", time=5.0))
+        append(store, Reward("d4", 1.0, 5.0), fixed("d4", time=5.0))
         append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0), Reward("d3", 0.5, 7.5))
         append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
-        append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0, sender="shop"))
+        append(store, Correction("d1", 0.5, 10.0, "c1"), fixed("d5", time=10.0), Reward("d5", 0.0, 11.0, sender="shop"))
         append(store, ConfigurationChange("window_s", 600, 12.0, "w1", "boss"), offered("d6", time=12.0))
-        append(store, replace(made("d7", time=12.0), unit="ann", turn=1, slate="page", slot=1, sender="site"))
+        append(store, replace(fixed("d7", time=12.0), unit="ann", turn=1, slate="page", slot=1, sender="site"))
         own = OwnDraw(2, np.array([0.25, 0.25, 0.5]))
-        append(store, replace(made("d8", time=13.0), shadow=True, own=own))
+        append(store, replace(fixed("d8", time=13.0), shadow=True, own=own))
         store.erase(1.5)
         folded = restore(store, alone, change=roster_change())
         lines = list(store.lines(0, store.head()))

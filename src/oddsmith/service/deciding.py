@@ -144,8 +144,9 @@ async def _make(
         answer.would = call.names[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
         opinions = zip(now.experts.names, decision.advice, strict=True)
-        answer.asleep = [name for name, value in opinions if value != value]
-        _warn(experiment, now, answer.asleep)
+        if asleep := [name for name, value in opinions if value != value]:
+            answer.asleep = asleep
+            _warn(experiment, now, asleep)
     return event, answer
 
 

@@ -176,14 +176,16 @@ def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[
     if plain["eligible"] is not None:
         plain["eligible"] = np.array(plain["eligible"])
     had, known = plain.pop("context", False), plain.pop("features", None)
+    digests = digests_of(row)
+    there = row.there and all(digest in features for digest in digests)  # they may be erased since the row was read
     if "arms" in plain:
         plain["arms"] = tuple(json.loads(names[plain["arms"]]))
     if had:
-        plain["context"] = decode(json.loads(row.context)) if row.context is not None else Erased()
+        plain["context"] = decode(json.loads(row.context)) if there and row.context is not None else Erased()
     if known is not None:
         arms = plain["arms"] if known == "all" else (plain["arm"],)
-        pairs = zip(arms, digests_of(row), strict=True)
-        plain["features"] = {arm: decode(json.loads(features[d])) for arm, d in pairs} if row.there else Erased()
+        pairs = zip(arms, digests, strict=there)
+        plain["features"] = {arm: decode(json.loads(features[d])) for arm, d in pairs} if there else Erased()
     return Decision(**{"context": None} | plain)
 
 

@@ -120,8 +120,9 @@ class PostgresStore(PostgresReader):
 
         The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
         """
-        self._erase("features", "digest", before)
-        return self._erase("contexts", "time, position", before)
+        erased = self._erase("contexts", "time, position", before)
+        self._erase("features", "digest", before)  # after what needs them, so that what is there can be read
+        return erased
 
     def _erase(self, table: str, key: str, before: float) -> int:
         """Delete old rows in short transactions, which readers wait for."""
