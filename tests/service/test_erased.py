@@ -11,6 +11,7 @@ from oddsmith.service.follower import Follower
 from oddsmith.storage import Reward, SQLiteReader
 from oddsmith.storage.folding import refold
 from service.served import Hands, here, place, wait
+from service.test_offers import news
 
 LEARNERS = 'policy.kind = "auto"\npolicy.size = "small"\n'
 
@@ -48,6 +49,20 @@ def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Pat
         assert served.state().learnt == 34  # the weights have learnt all of them
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
         assert next(level for level in verify(reader).levels if level.name == "odds").misses == []
+
+
+@pytest.mark.parametrize("context", [None, {"hour": 9}], ids=repr)
+def test_what_was_known_of_arms_is_erased_with_or_without_a_context(tmp_path: Path, context: Any) -> None:
+    asked = {"context": context, "arms": {"a": {"age": 1.0}, "b": {"age": 2.0}}}
+    with here(news(tmp_path), clock=Hands().clock()) as served:
+        for id in ("known", "open"):
+            served.post("decide", asked | {"id": id})
+        served.reward("known", 1)
+        served.state()
+        served.portal.call(served.experiment().follower.save)
+        assert served.experiment().store.erase(1e11) == 2
+        assert "that of 'open' is erased" in served.reward("open", 1, status=422)["error"]
+        assert (is_ready(served), served.experiment().follower.refused) == (True, 0)
 
 
 @pytest.mark.usefixtures("any_arms")

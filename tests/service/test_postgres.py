@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from oddsmith.audit import verify
+from oddsmith.files import read_policy
 from oddsmith.policies.judge import judge_from_json
 from oddsmith.storage import PostgresReader, restore
 from oddsmith.weights import posterior
@@ -75,8 +77,9 @@ class Writers:
         raise AssertionError
 
 
-def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: set[tuple[str, str]]) -> None:
+def check(replicas: list[Elsewhere], server: Server, file: Path, answered: set[tuple[str, str]]) -> None:
     """Nothing answered is lost, nothing is there twice, and every replica is the full replay, bit for bit."""
+    experiment = file.stem
     with PostgresReader(server.url(), experiment=experiment) as reader:
         head = reader.head()
         lines = [(line.kind, line.id) for line in reader.lines(0, head)]
@@ -84,6 +87,9 @@ def check(replicas: list[Elsewhere], server: Server, experiment: str, answered: 
         assert answered <= set(lines)
         bare: Any = WithoutSnapshots(reader)
         folded = restore(bare, judge_from_json(reader.about["judge"]))
+        verdict = verify(reader, policy=read_policy(file).policy)
+    assert verdict.holds, verdict
+    assert all(level.untested == {} for level in verdict.levels)
     for one in replicas:
         wait(lambda one=one: one.client.get("/v1/posterior").json()["position"] >= head)
         said = one.client.get("/v1/posterior").json()
@@ -109,12 +115,13 @@ def test_replicas_are_the_full_replay_though_one_is_killed(server: Server, exper
         wait(lambda: len(writers.answered) > 450)
         writers.stop()
         assert set(writers.statuses) == {200}
-        check(replicas, server, experiment, writers.answered)
+        check(replicas, server, files[0], writers.answered)
 
 
 @pytest.mark.usefixtures("arms_of_calls")
 def test_a_database_that_dies_is_a_503_and_comes_back(server: Server, experiment: str, tmp_path: Path) -> None:
-    with process(replica(tmp_path / "one", server, experiment)) as one:
+    file = replica(tmp_path / "one", server, experiment)
+    with process(file) as one:
         writers = Writers([one], 4)
         for _ in range(2):
             before = len(writers.answered)
@@ -131,4 +138,4 @@ def test_a_database_that_dies_is_a_503_and_comes_back(server: Server, experiment
         writers.stop()
         assert set(writers.statuses) == {200, 503}
         wait(lambda: one.client.get("/readyz").status_code == 200)
-        check([one], server, experiment, writers.answered)
+        check([one], server, file, writers.answered)

@@ -98,6 +98,18 @@ def test_policies_refuse_offers_that_they_cannot_serve(tmp_path: Path, case: str
             check(served, {"context": 0} | POLICIES[case][1])
 
 
+@pytest.mark.parametrize("arms", [["x", "x"], [], ["x", "\0"], ["x"] * 1001, {"x": "y"}, None], ids=range(6))
+def test_a_unit_that_has_a_decision_is_no_door_for_bad_offers(tmp_path: Path, arms: Any) -> None:
+    with here(news(tmp_path, "sticky = true\n")) as served:
+        first = served.post("decide", {"context": {}, "arms": ["x"], "unit": "ann"})
+        check(served, {"unit": "ann", "arms": arms})
+        assert served.post("decide", {"context": {}, "arms": ["x"], "unit": "ann"}) == first | {"new": False}
+
+
+def test_numbers_are_refused_in_the_name_of_the_arms(taught: Here) -> None:
+    assert check(taught, {"arms": {"a": {"age": 1e300}}})[0].startswith("arms must hold numbers between")
+
+
 def test_after_all_of_it_good_offers_are_served(taught: Here) -> None:
     for case in ARMS:
         if case not in WITHOUT_JSON:

@@ -150,8 +150,8 @@ def single(context: Any) -> Any:
     return context
 
 
-def check_json(context: Any, depth: int = 0) -> None:
-    """Refuse numbers beyond 1e100, and nesting beyond 32.
+def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
+    """Refuse numbers beyond 1e100, and nesting beyond 32; `what` is what they are of.
 
     >>> check_json({"hour": 1e300})
     Traceback (most recent call last):
@@ -161,13 +161,13 @@ def check_json(context: Any, depth: int = 0) -> None:
     if kind is float or kind is int:
         if not -HUGE <= context <= HUGE:
             got = f"{context:.6g}" if kind is float else "a larger whole number"  # which may be too large to print
-            raise InvalidInput(f"context must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}")
+            raise InvalidInput(f"{what} must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}")
     elif kind is list or kind is dict:
         if depth >= _DEEPEST:
-            raise InvalidInput(f"context must be nested at most {_DEEPEST} deep; got more")
+            raise InvalidInput(f"{what} must be nested at most {_DEEPEST} deep; got more")
         for inner in context if kind is list else context.values():
             if type(inner) is not float or not -HUGE <= inner <= HUGE:
-                check_json(inner, depth + 1)
+                check_json(inner, what, depth + 1)
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -155,7 +155,7 @@ def _offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
     if message.arms is None:
         give = 'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, or a list of names'
         raise InvalidInput(f"arms must come with calls of experiment {experiment.name!r}; got none: {give}")
-    check_json(message.arms)
+    check_json(message.arms, "arms")
     call = call_of(now.policy, experiment.arms, message.context, message.arms, message.eligible)
     return call if isinstance(call.names, Arms) else replace(call, names=OfferedArms(call.names))
 
@@ -252,8 +252,11 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[Decis
     """The decision a unit has, if its arm is eligible here; and the turn that its next one is."""
     lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
     decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
+    allowed: Collection[str] | None = message.eligible
+    if experiment.arms is None or message.arms is not None:
+        call = _offer(experiment, experiment.follower.now, message)
+        allowed = [arm for place, arm in enumerate(call.names) if call.mask is None or call.mask[place]]
     for line, decision in zip(lines, decisions, strict=True):
-        allowed = [arms for arms in (message.eligible, message.arms) if arms is not None]
-        if all(decision.arm in map(str, arms) for arms in allowed):
+        if allowed is None or decision.arm in allowed:
             return _told(experiment, line, decision, with_odds=message.odds), len(lines)
     return None, len(lines) + 1

@@ -154,7 +154,7 @@ class Experiment:
             accounts[line.id].take(line)
         open_accounts = {id: account.made for id, account in accounts.items() if account.made and not account.settled}
         pairs = zip(open_accounts, self.store.decisions(list(open_accounts.values())), strict=True)
-        return {id for id, decision in pairs if isinstance(decision.context, Erased)}
+        return {id for id, one in pairs if isinstance(one.context, Erased) or isinstance(one.features, Erased)}
 
     async def _erase(self, age: float) -> None:
         """Every hour, erase contexts that are older."""
