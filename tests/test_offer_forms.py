@@ -105,7 +105,7 @@ def test_add_arms() -> None:
     with pytest.raises(od.InvalidInput, match="distinct"):
         agent.add_arms(["a"])
     with pytest.raises(od.InvalidInput, match="made for the arms"):
-        od.Agent(od.UCB1(2), seed=1, arms=["a", "b"]).add_arms(["c"])
+        od.Agent(od.LinUCB(2, n_arms=2), seed=1, arms=["a", "b"]).add_arms(["c"])
     with pytest.raises(od.InvalidInput, match="with the call"):
         od.Agent(od.auto(), seed=1).add_arms(["c"])
 

@@ -167,6 +167,17 @@ def test_arms_that_come_later_change_nothing_for_the_others() -> None:
         BANK.with_arms(state.experts, ["d", *ARMS])
 
 
+def test_a_decision_with_a_row_per_arm_is_learnt_after_there_are_more() -> None:
+    rng, bank = np.random.default_rng(5), LearningExperts(ARMS, (Ridge(),), rows_per_arm=True)
+    x = rng.normal(size=(3, 2))
+    drawn = od.Decision(1, x, None, 1, np.full(3, 1 / 3), advice=np.full(1, 0.5))
+    wider, state = bank.with_arms(bank.init(), [*ARMS, "d"])
+    early, late = bank.update(bank.init(), drawn, 1.0), wider.update(state, drawn, 1.0)
+    np.testing.assert_array_equal(early.learners[0].weights, late.learners[0].weights)
+    with pytest.raises(od.InvalidInput, match="a row for each of the 4 arms"):
+        wider.predict(late, x)
+
+
 @pytest.mark.parametrize("rows_per_arm", [False, True])
 def test_runs_side_by_side_are_runs_alone(rows_per_arm: bool) -> None:
     """A state with a batch axis, refits included."""

@@ -153,7 +153,7 @@ def test_a_factory_gets_the_arms_and_its_arguments(folder: Path) -> None:
 
 def test_a_factory_makes_a_whole_policy(folder: Path) -> None:
     text = TOP + "floors = 0.1\n[policy]\nkind = 'python'\n" + OWN + "args = { gamma = 0.3 }\n"
-    made = od.Bounded(by_name(folder).policy(ARMS, gamma=0.3), floors=np.full(3, 0.1), caps=np.ones(3))
+    made = od.Bounded(by_name(folder).policy(ARMS, gamma=0.3), floors=0.1)
     assert same(read(folder, text).policy, made)
 
 
@@ -206,7 +206,7 @@ def test_prior(folder: Path, prior: str, expected: list[float]) -> None:
 
 def test_floors_and_caps(folder: Path) -> None:
     text = TOP + "floors = { tech = 0.2 }\ncaps = 0.7\n" + PYTHON
-    made = od.Bounded(od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02), [0, 0, 0.2], [0.7] * 3)
+    made = od.Bounded(od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02), [0, 0, 0.2], 0.7)
     policy = read(folder, text).policy
     assert same(policy, made)
     assert policy.odds(policy.init(), CONTEXT).propensities[2] == pytest.approx(0.7)

@@ -27,13 +27,12 @@ def edited(path: Path, old: str, new: str) -> Path:
 
 CHANGES = {
     "seed": ("seed = 5", "seed = 6"),
-    "arms": ("'tech'", "'film'"),
     "reward": ("[service]", "[reward]\nhigh = 2.0\n[service]"),
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_seed_arms_and_units_stay(tmp_path: Path, what: str) -> None:
+def test_seed_and_units_stay(tmp_path: Path, what: str) -> None:
     path = place(tmp_path)
     open_experiments([path])[0].store.close()
     with pytest.raises(

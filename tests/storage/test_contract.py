@@ -251,7 +251,7 @@ def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
     store = opened(judge)
     p = append(store, made("a"), Reward("a", 1.0, 0.0), ExpertChange("e", "added", 1.0, "k", share=0.25))
     p += append(store, ExpertChange("a", "retired", 1.0, "k"), made("b"), Reward("b", 1.0, 0.0))
-    with pytest.raises(od.InvalidInput, match=f"change must be given, for expert 'e' changed at position {p[2]}"):
+    with pytest.raises(od.InvalidInput, match=f"change must be given, for the policy changed at position {p[2]}"):
         restore(store, judge)
     seen: list[tuple[int, str, float | None, int]] = []
 

@@ -271,5 +271,7 @@ def test_experts_that_come_and_go() -> None:
     assert bits(corrected.state) == bits(restore(store, judge, change=change).state) != bits(state)
     store.kept.clear()
     assert bits(corrected.state) == bits(restore(store, judge, change=change).state)
-    with pytest.raises(od.InvalidInput, match=r"^change must be given, for expert 'e' changed at position 40$"):
+    with pytest.raises(
+        od.InvalidInput, match=r"^change must be given, for the policy changed at position 40 \(expert added 'e'\)$"
+    ):
         restore(store, judge)

@@ -123,7 +123,7 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Line], list[int]]:
         chart.kinds[line.kind] += 1
         _look_at_clock(chart, line)
         if not line.of_decision:
-            changes += [line] if line.of_roster else []
+            changes += [line] if line.of_policy else []
             continue
         if line.kind == "decision":
             made.append(line.position)

@@ -11,7 +11,8 @@ from oddsmith.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.decision import Decision, State, pick
 from oddsmith.offer import Offer
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Evidence, Reading
+from oddsmith.storage.arms import arms_since
+from oddsmith.storage.base import Evidence, Line, Reading
 from oddsmith.uniforms import Uniforms
 
 __all__ = ["CLOSE", "Draws", "INCUMBENT", "Opinions", "check_advice", "check_odds", "check_sleep"]
@@ -27,14 +28,16 @@ class Draws:
 
     def __init__(self, reading: Reading) -> None:
         about = reading.about
-        self._arms: Sequence[str] = about.get("arms") or ()
+        self._arms = list(arms_since(reading))
         self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
         may = bool(about.get("shadow"))
         self.incumbent = Untested(INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so", excused=may)
 
-    def check(self, id: str, decision: Decision, evidence: Evidence) -> CheckResult:
-        """Whether the arm is the one that seed and id draw from the recorded odds."""
-        number, odds, arms = decision.number, decision.propensities, decision.arms or self._arms
+    def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
+        """Whether the arm is the one that seed and id draw from the recorded odds, over the arms that there were."""
+        id, number, odds = line.id, decision.number, decision.propensities
+        known = [arms for since, arms in self._arms if since <= (line.seen or 0)]
+        arms = decision.arms or (known[-1] if known else ())
         if not isinstance(number, int) or not 0 <= number < len(odds):
             return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
         if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):

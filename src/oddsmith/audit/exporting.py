@@ -17,6 +17,7 @@ from oddsmith.logs.table import Log
 from oddsmith.policies.judge import pad_to_roster
 from oddsmith.progress import progress
 from oddsmith.storage.accounts import Account
+from oddsmith.storage.arms import arms_at
 from oddsmith.storage.base import Erased, Reading
 from oddsmith.storage.folding import roster_change
 
@@ -48,8 +49,9 @@ def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -
 
     Rewards are what the decisions count with, as of the last event; NaN where they do not count yet. The odds of an
     incumbent are its own. Advice has a column for every expert of the roster; one that joined later sleeps in what was
-    decided before, under the weights of that time. With `contexts_only`, decisions whose context was erased are left
-    out. Rows are in the order of the states they were made with.
+    decided before, under the weights of that time. An arm that was added later was not eligible before. With
+    `contexts_only`, decisions whose context was erased are left out. Rows are in the order of the states they were made
+    with.
     """
     total = Exported()
 
@@ -103,13 +105,15 @@ def _log_of(
     )
     if not kept:
         return None, counted
-    columns = _columns(decisions, [_spread(visit, None if names is None else len(names)) for visit in kept])
+    arms = arms_at(reading, head)
+    wide = [_with_columns(decision, len(arms)) if arms is not None else decision for decision in decisions]
+    columns = _columns(wide, [_spread(visit, None if names is None else len(names)) for visit in kept])
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
         time=(np.array([visit.line.time for visit in kept]) * 1e6).astype("datetime64[us]"),
         fingerprint=[reading.fingerprint] * len(kept),
-        arms=reading.about.get("arms"),
+        arms=arms,
         experts=names if "advice" in columns else None,
         **columns,
     )
@@ -139,6 +143,16 @@ def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None,
         if any(value is not None for value in values):
             columns[name] = np.array(values)
     return columns
+
+
+def _with_columns(decision: Decision, n_arms: int) -> Decision:
+    """The decision over all arms that there are at the end; those that were added after it were not eligible."""
+    missing = n_arms - len(decision.propensities)
+    if missing <= 0:
+        return decision
+    mask = np.ones(len(decision.propensities), np.bool_) if decision.eligible is None else decision.eligible
+    odds, eligible = np.append(decision.propensities, np.zeros(missing)), np.append(mask, np.zeros(missing, np.bool_))
+    return decision._replace(propensities=odds, eligible=eligible)
 
 
 def _spread(visit: Visit, width: int | None) -> tuple[Array | None, Array | None, Array | None]:

@@ -16,6 +16,7 @@ from oddsmith.exact_json import Json
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.policies.base import Policy
 from oddsmith.saving import leaves_of, unpack_part
+from oddsmith.storage.arms import arms_since
 from oddsmith.storage.base import Erased, Reading, Snapshot
 from oddsmith.storage.folding import Folded
 
@@ -29,9 +30,16 @@ def check_facts(reading: Reading, arbiter: Policy | None, policy: Policy | None,
         said_there = reading.about.get(fact) is not None or (fact == "arms" and fact in reading.about)  # of calls: none
         answer = None if said_there else Untested(f"the store does not say its {fact}")
         level.take(fact, 0, answer)
+    known: list[tuple[int, tuple[str, ...]]] = []
+    for since, arms in arms_since(reading):  # new ones stand behind the old ones
+        before = known[-1][1] if known else ()
+        if since:
+            level.take("arms", since, _same("arms", list(arms[: len(before)]), list(before)))
+        known.append((since, arms))
+    recorded = reading.about | ({"arms": list(known[-1][1])} if known else {})
     for fact, value in said.items():
-        if fact in reading.about:
-            level.take(fact, 0, _same(fact, reading.about[fact], value))
+        if fact in recorded:
+            level.take(fact, 0, _same(fact, recorded[fact], value))
     text = json.dumps(reading.description, sort_keys=True)
     print_of_it = sha256(text.encode()).hexdigest()[:32]
     level.take("policy", 0, _same("fingerprint", reading.fingerprint, print_of_it))

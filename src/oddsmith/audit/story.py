@@ -10,6 +10,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.accounts import Account, Count
+from oddsmith.storage.arms import arms_at
 from oddsmith.storage.base import Erased, Line, Reading
 
 __all__ = ["Happening", "Story", "story_of"]
@@ -107,7 +108,7 @@ def story_of(reading: Reading, id: str) -> Story:
         tuple(happenings),
         arm=decision.arm,
         propensity=decision.propensity,
-        odds=_odds(decision, decision.arms or reading.about.get("arms")),
+        odds=_odds(decision, decision.arms or arms_at(reading, made.seen or 0)),
         position=made.position,
         seen=made.seen,
         step=decision.step,

@@ -135,7 +135,7 @@ def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
     if visit.decision is None:
         return _damaged(visit.why)
     try:
-        return draws.check(visit.line.id, visit.decision, visit.evidence)
+        return draws.check(visit.line, visit.decision, visit.evidence)
     except UNREADABLE as error:
         return _damaged(error)
 

@@ -58,14 +58,21 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
 
     file = None if asked.models is None else read_policy(asked.models)
     models: dict[str, Any] = {}
-    if file is not None:
-        models = {"policy": file.policy, "bench": file.bench, "facts": _facts(file)}
     with closing(open_reader(asked.store, asked.experiment)) as reading:
+        if file is not None:
+            first = _as_begun(file, reading.about.get("arms"))
+            models = {"policy": first.policy, "bench": first.bench, "facts": _facts(file)}
         verdict = verify(reading, tolerance=asked.tolerance, **models)
     text = as_json(verdict.record()) if asked.json else _told(verdict, models=asked.models is not None)
     if not verdict.holds:
         return Refused(text)
     return Refused(text, 1) if asked.strict and not verdict.complete else text
+
+
+def _as_begun(file: "PolicyFile", arms: list[str] | None) -> "PolicyFile":
+    """The file with the arms that the log was begun with, where it has gained others since."""
+    more = arms is not None and file.arms is not None and len(arms) < len(file.arms)
+    return read_policy(file.path, arms=arms) if more and list(file.arms or ())[: len(arms or ())] == arms else file
 
 
 def _facts(file: "PolicyFile") -> dict[str, object]:

@@ -1,12 +1,12 @@
 """Answered: experts that have been asked already; the context is their answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Context, State
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, check_names, wider_names
 
 __all__ = ["Answered", "RecordedAdvice"]
 
@@ -33,6 +33,10 @@ class Answered(Experts):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
+        """The bank with these arms: what was recorded of fewer of them stays as it is."""
+        return replace(self, arms=None if self.arms is None else wider_names(self.arms, arms)), state
 
     def predict(self, state: State, context: Context) -> Array:
         answer: RecordedAdvice = context

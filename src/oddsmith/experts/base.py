@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -165,6 +165,10 @@ class Wrapper(Experts):
     def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
         return self.experts.revise(state, decision, before, reward)
 
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
+        experts, wider = self.experts.with_arms(state, arms)
+        return replace(cast(Any, self), experts=experts), wider
+
     def split(self) -> tuple[Experts, ...]:
         """This wrapper around each part of a fixed bank inside, so that a guard can tell them apart."""
         wrapper: Any = self
@@ -188,6 +192,14 @@ def check_bank(what: str, experts: object) -> None:
     """Refuse what is not a bank of experts."""
     if not isinstance(experts, Experts):
         raise InvalidInput(f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}")
+
+
+def wider_names(arms: Sequence[str], wider: object) -> tuple[str, ...]:
+    """The names of more arms, checked; the first ones must be the old ones."""
+    names = check_names("arms", wider)
+    if names[: len(arms)] != tuple(arms):
+        raise InvalidInput(f"arms must begin with {list(arms)}; got {list(names)}")
+    return names
 
 
 def refuse_offer(experts: Experts, context: object, instead: str = "make them without arms") -> None:

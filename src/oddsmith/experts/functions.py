@@ -18,6 +18,7 @@ from oddsmith.experts.base import (
     check_names,
     raised,
     refuse_offer,
+    wider_names,
 )
 from oddsmith.offer import AnyOffer, Offer
 
@@ -63,6 +64,12 @@ class FunctionExperts(Experts):
     def split(self) -> tuple["FunctionExperts", ...]:
         """One bank for each function, so that a guard can tell them apart."""
         return tuple(FunctionExperts({name: function}, self.arms) for name, function in self.functions.items())
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
+        """The same functions, asked about further arms too; one that gives all K numbers knows the old arms only."""
+        if self.arms is None or 1 in self._arities.values():
+            return super().with_arms(state, arms)
+        return FunctionExperts(self.functions, wider_names(self.arms, arms)), state
 
     @property
     def takes_offers(self) -> bool:

@@ -119,9 +119,13 @@ class Guarded(Wrapper):
         """Whether every expert is asked in the calling thread: then no call is timed."""
         return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
-    def with_roster(self, experts: Experts, retired: frozenset[str]) -> "Guarded":
-        """This guard, with its counts and the calls it waits for, around another roster."""
-        guard = replace(self, experts=experts, retired=retired)
+    def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Guarded, State]":
+        experts, wider = self.experts.with_arms(state, arms)
+        return self.with_roster(experts, self.retired, arms), wider
+
+    def with_roster(self, experts: Experts, retired: frozenset[str], arms: Sequence[str] | None = None) -> "Guarded":
+        """This guard, with its counts and the calls it waits for, around another roster, or more arms."""
+        guard = replace(self, experts=experts, retired=retired, arms=self.arms if arms is None else arms)
         for name in ("record", "_paces", "_lock"):
             object.__setattr__(guard, name, getattr(self, name))
         guard._keep_pace()

@@ -67,6 +67,11 @@ class Stacked(Experts):
         pairs = [bank.advise(own, context, eligible) for bank, own in zip(self.banks, state, strict=True)]
         return _joined([predictions for predictions, _ in pairs]), _joined([ballots for _, ballots in pairs])
 
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
+        """Each bank with further arms; a bank that cannot gain any refuses for all."""
+        wider = [bank.with_arms(own, arms) for bank, own in zip(self.banks, state, strict=True)]
+        return Stacked(tuple(bank for bank, _ in wider)), tuple(own for _, own in wider)
+
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """Each bank learns from its own part of the advice; if one raises, none has learnt."""
         return self._each(state, decision, lambda bank, own, part: bank.update(own, part, reward))

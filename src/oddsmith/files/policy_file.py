@@ -1,6 +1,7 @@
 """Policy files: one TOML that describes arms, schema, experts and policy, to be served, evaluated and simulated."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,14 @@ class PolicyFile:
         return str(self.table.get("policy", {}).get("kind", "gts"))
 
 
-def read_policy(path: Path | str, world: BuildContext | None = None) -> PolicyFile:
+def read_policy(
+    path: Path | str, world: BuildContext | None = None, *, arms: Sequence[str] | None = None
+) -> PolicyFile:
     """The policy that a TOML file describes; an error names the file and the key. See docs/reference/policy-file.md.
 
     Files named in it are found from its folder; a factory's module from there too, or where Python finds modules. Of a
-    `world` come the experts of a file that has none.
+    `world` come the experts of a file that has none. `arms` are read in place of the file's own, which may have gained
+    some since.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,16 +72,16 @@ def read_policy(path: Path | str, world: BuildContext | None = None) -> PolicyFi
     path = Path(path)
     keys = read_toml(path)
     try:
-        return _read(keys, path, world)
+        return _read(keys, path, world, arms)
     except OddsmithError as error:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _read(keys: Keys, path: Path, world: BuildContext | None) -> PolicyFile:
+def _read(keys: Keys, path: Path, world: BuildContext | None, given: Sequence[str] | None) -> PolicyFile:
     name = keys.text("name", path.stem)
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's name); got {name!r}")
-    arms = None if keys.get("arms", None) is None else Arms(keys.get("arms"))
+    arms = None if keys.get("arms", None) is None else Arms(keys.get("arms") if given is None else given)
     schema, arm_schema = _schemas(keys, arms)
     seed = keys.get("seed", None)
     if seed is not None:
@@ -181,9 +185,10 @@ def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]
     return {arm: table.number(arm, low=0, high=1) for arm in table.values}
 
 
-def _per_arm(keys: Keys, what: str, default: float, arms: tuple[str, ...]) -> list[float]:
+def _per_arm(keys: Keys, what: str, default: float, arms: tuple[str, ...]) -> float | list[float]:
+    """The bound of all arms, also of those that are added later, or one for each."""
     if not isinstance(keys.get(what, default), dict):
-        return [keys.number(what, default, low=0, high=1)] * len(arms)
+        return keys.number(what, default, low=0, high=1)
     table = keys.table(what)
     bounds = [table.number(arm, default, low=0, high=1) for arm in arms]
     table.close()

@@ -1,8 +1,8 @@
 """Bounded: any policy, with floors and caps under and over its odds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -54,6 +54,16 @@ class Bounded(PolicyWrapper):
         floored = not isinstance(self.floors, dict) and self.floors.min() > 0
         caps = self.caps.values() if isinstance(self.caps, dict) else self.caps.flat
         return bool(floored or (self.policy.explores and min(caps, default=1.0) > 0))
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
+        """The policy within one bound for all arms as it is; where each has its own, those that are new are free."""
+        policy, wider = self.policy.with_arms(state, arms)
+        ends = {"floors": self.floors, "caps": self.caps}
+        bounds = {
+            what: np.append(one, np.full(len(arms) - one.size, _FREE[what])) if np.ndim(one) else one
+            for what, one in ends.items()
+        }
+        return replace(self, policy=policy, **bounds), wider
 
     def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
         """The policy's odds, projected; its bonus is that of the projected odds, advice and weights are its own."""

@@ -192,4 +192,7 @@ def _with_expert(experts: Experts, state: State, name: str, bank: Experts | None
         return replace(experts, names=(*experts.names, name)), state
     if bank is None or tuple(bank.names) != (name,):
         raise InvalidInput(f"expert {name!r} must be there to join, alone in its bank; got {bank and bank.names!r}")
-    return stack(experts, bank), (state, bank.init())
+    arms, own = experts.arms, bank.init()
+    if arms is not None and bank.arms is not None and len(bank.arms) < len(arms):  # which came after the beginning
+        bank, own = bank.with_arms(own, arms)
+    return stack(experts, bank), (state, own)

@@ -1,7 +1,8 @@
 """Windowed: Generalized Thompson Sampling that remembers only the last rewards."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -77,6 +78,10 @@ class Windowed(PolicyWrapper):
     def init(self, shape: tuple[int, ...] = ()) -> WindowState:
         """The prior and an empty window, with batch axes `shape`."""
         return WindowState(np.zeros((*shape, self.window, len(self.policy.experts.names))), self.policy.init(shape))
+
+    def with_arms(self, state: WindowState, arms: Sequence[str]) -> tuple[Self, WindowState]:
+        policy, wider = self.policy.with_arms(state.current, arms)
+        return replace(self, policy=policy), state._replace(current=wider)
 
     def update(self, state: WindowState, decision: Decision, reward: Real) -> WindowState:
         """The newest reward takes the place of the oldest; all arrays are allocated anew."""

@@ -103,7 +103,7 @@ async def _complete(
             raise Conflict(f"{had}; offer it, or ask with another id")
         return _told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
-    experiment.decided[OTHERS if experiment.arms is None else answer.arm] += 1  # arms of calls have no end
+    experiment.decided[OTHERS if experiment.follower.now.arms is None else answer.arm] += 1  # arms of calls have no end
     return answer
 
 
@@ -112,21 +112,23 @@ async def _make(
 ) -> tuple[DecisionMade, DecisionAnswer]:
     """A decision that is not yet on disk, and its answer, which lacks the position."""
     check_json(message.context)
-    now, arms = experiment.follower.now, experiment.arms
+    now, arms = experiment.follower.now, experiment.follower.now.arms
     if arms is None or message.arms is not None:
         call = _offer(experiment, now, message)
     else:  # as most calls are
         mask = None if message.eligible is None else arms.mask(message.eligible)
         call = Call(single(message.context), message.context, mask, arms)
-    experiment.steps += 1
-    step = experiment.steps
+    step = experiment.steps = experiment.steps + 1
     id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
     if now.in_place:
         async with experiment.follower.learning:
             now = experiment.follower.now
-            odds, votes = await _odds(experiment, now, call, step)
+            asked = await _odds(experiment, now, call, step) if now.arms is arms else None
+        if asked is None:  # another replica has added arms meanwhile
+            return await _make(experiment, message, id, sender)
     else:
-        odds, votes = await _odds(experiment, now, call, step)
+        asked = await _odds(experiment, now, call, step)
+    odds, votes = asked
     if odds.propensities.shape != (len(call.names),):
         raise InvalidInput(f"context must be a single one; the experts read {odds.propensities.shape[:-1]} of them")
     drawn = draw(odds, message.context, experiment.uniform(id), eligible=call.mask, step=step)
@@ -137,8 +139,7 @@ async def _make(
     plain = call.features is None and call.names is arms
     decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm) if plain else call.named(drawn)
     facts = now.position, experiment.clock(), message.deferred, votes, own is not None, sender
-    made = DecisionMade(id, decision, *facts)
-    event = made if own is None else replace(made, own=own)
+    event = DecisionMade(id, decision, *facts, own=own)
     answer = _answer(experiment, id, decision, now.position, message.odds)
     if own is not None:
         answer.would = call.names[own.would]
@@ -156,13 +157,15 @@ def _offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
         give = 'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, or a list of names'
         raise InvalidInput(f"arms must come with calls of experiment {experiment.name!r}; got none: {give}")
     check_json(message.arms, "arms")
-    call = call_of(now.policy, experiment.arms, message.context, message.arms, message.eligible)
+    call = call_of(now.policy, now.arms, message.context, message.arms, message.eligible)
     return call if isinstance(call.names, Arms) else replace(call, names=OfferedArms(call.names))
 
 
 def _answer(experiment: Experiment, id: str, decision: Decision, seen: int, with_odds: bool | None) -> DecisionAnswer:
     """The answer to a new decision; its position is not known yet."""
-    odds = dict(zip(decision.arms or experiment.arms or (), decision.propensities.tolist(), strict=True))
+    shares = decision.propensities.tolist()
+    names = decision.arms or (experiment.follower.now.arms or ())[: len(shares)]  # there may be more since
+    odds = dict(zip(names, shares, strict=True))
     return DecisionAnswer(
         id=id,
         experiment=experiment.name,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from oddsmith.arms import Arms
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.service.alarms import Alarms
@@ -44,7 +45,7 @@ class Experiment:
     def __init__(
         self, opened: Opened, clock: Clock, long_reads: LongReads | None = None, alarms: Alarms | None = None
     ) -> None:
-        self.name, self.arms = opened.file.name, opened.arms
+        self.name = opened.file.name
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
         self.long_reads = long_reads or LongReads()
@@ -60,6 +61,15 @@ class Experiment:
         self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
         self._alarms, self._windows = alarms or Alarms(clock), self._new_windows()
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def arms(self) -> Arms | None:
+        """The arms that there are now; None where they come with calls."""
+        return self.follower.now.arms
+
+    def names_of(self, decision: Decision) -> Sequence[str]:
+        """The arms that a decision was between: new ones stand behind those that there were."""
+        return decision.arms or (self.arms or ())[: len(decision.propensities)]
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from math import inf
 from typing import NamedTuple
 
+from oddsmith.arms import Arms
 from oddsmith.decision import Odds, State
 from oddsmith.errors import StoreFailed, place_of
 from oddsmith.experts.base import Experts
@@ -16,6 +17,7 @@ from oddsmith.experts.outcomes import Advice
 from oddsmith.policies.base import Policy
 from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.judge import gts_inside
+from oddsmith.service.arms_added import arms_after, served_arms
 from oddsmith.service.opening import Opened
 from oddsmith.storage.accounts import Count
 from oddsmith.storage.base import ContextErased, Line
@@ -47,7 +49,8 @@ class Now(NamedTuple):
     """What decisions are made with: a state, the position it is the fold up to, its policy, and facts about that.
 
     `experts` is None where it has none. `weigh` makes odds of what `advise` of the experts returns; both None where the
-    policy weighs no votes. `inline`: no expert needs a thread. `in_place`: learning writes into the state.
+    policy weighs no votes. `inline`: no expert needs a thread. `in_place`: learning writes into the state. `arms` are
+    those of the state; None where they come with calls.
     """
 
     state: State
@@ -58,6 +61,7 @@ class Now(NamedTuple):
     weigh: Callable[..., Odds] | None = None
     inline: bool = False
     in_place: bool = False
+    arms: Arms | None = None
 
 
 class Follower:
@@ -90,11 +94,14 @@ class Follower:
         self.trouble = "its state is being restored"
         self.torn = False  # a state is being written in place, or was left half way
         self._folded = Folded(None, 0, opened.policy)
-        self.now = Now(None, 0, opened.policy)
+        self._arms = opened.arms
+        self.now = Now(None, 0, opened.policy, arms=opened.arms)
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
-        self._become(await asyncio.to_thread(self._restored))
+        folded = await asyncio.to_thread(self._restored)
+        self._arms = await asyncio.to_thread(served_arms, self._store, folded.position)
+        self._become(folded)
         self._ladder.keep(self._folded, 0)
         kept = await asyncio.to_thread(self._store.snapshots)
         if kept:
@@ -169,9 +176,11 @@ class Follower:
         if due.rewritten:
             self.refused = 0
             self._ladder.cut(due.rewritten)
-            self._become(await self._refolded(head))
+            folded = await self._refolded(head)
         else:
-            self._become(await self._settled(before, steps, head))
+            folded = await self._settled(before, steps, head)
+        self._arms = arms_after(steps, self._arms, self._name)
+        self._become(folded)
         self.behind, self._oldest = left.waiting, left.oldest
         learnt = sum(isinstance(item, Count) for item, _ in steps)
         self.unsaved += learnt
@@ -262,17 +271,17 @@ class Follower:
         self._become(whole._replace(refused=()))  # which were counted
 
     def _become(self, folded: Folded) -> None:
-        policy, before = folded.policy, self.now
+        policy, before, arms = folded.policy, self.now, self._arms
         if policy is before.policy and before.state is not None:
-            self.now = before._replace(state=folded.state, position=folded.position)
+            self.now = before._replace(state=folded.state, position=folded.position, arms=arms)
         elif (inner := gts_inside(policy)) is None:
-            self.now = Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place)
+            self.now = Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place, arms=arms)
         else:
             bank = inner.experts
             inline = isinstance(bank, Guarded) and bank.inline
             advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
             weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
-            facts = bank, advise, weigh, inline, policy.in_place
+            facts = bank, advise, weigh, inline, policy.in_place, arms
             self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them

@@ -11,7 +11,7 @@ from typing import Any
 from oddsmith import kernels
 from oddsmith.arms import Arms
 from oddsmith.call import check_takes_offers
-from oddsmith.errors import BadFile, InvalidInput, NotPortable
+from oddsmith.errors import BadFile, InvalidInput, NotPortable, OddsmithError
 from oddsmith.experts.base import Experts
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.fingerprint import fingerprint
@@ -20,9 +20,11 @@ from oddsmith.policies.guarding import guarded
 from oddsmith.policies.judge import judge_to_json
 from oddsmith.rewards import RewardScale
 from oddsmith.saving import read
+from oddsmith.service.arms_added import add_arms, check_arms, refusal
 from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
 from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot
+from oddsmith.storage.meta import AnotherPolicy
 from oddsmith.storage.sqlite.open_stores import OpenStores
 from oddsmith.storage.sqlite.resting import RestingStore
 from oddsmith.storage.sqlite.store import SQLiteStore
@@ -36,9 +38,13 @@ _ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: an
 
 @dataclass(eq=False)
 class Opened:
-    """What an experiment is served from. `bench` are experts that may join, by name."""
+    """What an experiment is served from. `bench` are experts that may join, by name.
+
+    `file` is read with the arms that the log was begun with; `arms` are those it has now, None where calls bring them.
+    """
 
     file: PolicyFile
+    arms: Arms | None
     settings: Settings
     policy: Policy
     store: Store
@@ -47,18 +53,13 @@ class Opened:
     _stamp: int = field(init=False, default=0)
 
     @property
-    def arms(self) -> Arms | None:
-        """The arms of the experiment; None where they come with calls."""
-        return self.file.arms
-
-    @property
     def scale(self) -> RewardScale:
         """From the user's units of reward to [0, 1]."""
         return self.file.reward_scale
 
     @property
     def change(self) -> Change:
-        """What an expert's coming or going makes of policy and state."""
+        """What experts that come or go, and arms that are added, make of policy and state."""
         return roster_change(self.bench)
 
     def load_expert(self, name: str) -> None:
@@ -72,7 +73,7 @@ class Opened:
 
     def reread(self) -> None:
         """Load experts that were put on the bench since; the policy itself must be as it was."""
-        file = read_policy(self.file.path)
+        file = read_policy(self.file.path, arms=self.file.arms)
         if fingerprint(file.policy) != fingerprint(self.file.policy):
             raise BadFile(f"{file.path} must describe the policy that is being served, and the bench; it has changed")
         self.bench |= {name: bank for name, bank in file.bench.items() if name not in self.bench}
@@ -102,6 +103,24 @@ def open_experiments(paths: Sequence[Path | str], *, stores: OpenStores | None =
 
 
 def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
+    """The experiment of a file; of one that has gained arms, by the policy that its log was begun with."""
+    arms = file.arms
+    try:
+        return _opened_as(file, arms, settings, stores)
+    except AnotherPolicy as error:
+        began: Any = error.about.get("arms")
+        check_arms(file.path, began, arms)
+        if arms is None or len(began) == len(arms):
+            raise
+    try:
+        first = read_policy(file.path, arms=began)
+    except OddsmithError as error:
+        raise refusal(file.path, arms[len(began) :], error) from error
+    return _opened_as(first, arms, settings, stores)
+
+
+def _opened_as(file: PolicyFile, served: Arms | None, settings: Settings, stores: OpenStores) -> Opened:
+    """The experiment of a file as its log was begun, which goes on with the arms that are served now."""
     arms = file.arms
     if arms is None:
         check_takes_offers(file.policy)
@@ -128,10 +147,13 @@ def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
         _check_about(store, about, file)
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file.policy, policy)
+        opened = Opened(file, served, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
+        if served is not None:
+            add_arms(store, file.path, served, policy, opened.change)
     except BaseException:
         store.close()
         raise
-    return Opened(file, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
+    return opened
 
 
 def _check_apart(what: str, given: list[str]) -> None:
@@ -155,7 +177,9 @@ def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> No
 
     Compiled kernels round other last bits than numpy's, and states must be the same to the last bit.
     """
-    for what in ("seed", "arms", "reward", "kernels"):
+    if store.about.get("arms", about["arms"]) != about["arms"]:  # and the policy does not tell them apart
+        raise AnotherPolicy(f"{file.path}: arms must be those of the log, {store.about['arms']!r:.80}", store.about)
+    for what in ("seed", "reward", "kernels"):
         began = store.about.get(what, about[what])
         if began != about[what] and not (what == "seed" and file.seed is None):
             raise BadFile(

@@ -31,7 +31,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
-    arms = decision.arms or experiment.arms or ()
+    arms = experiment.names_of(decision)
     names = None if eligible is None else [arm for arm, free in zip(arms, eligible, strict=True) if free]
     return DecisionRecord(
         id=made.id,
@@ -74,7 +74,7 @@ def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Lin
     names = judged.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
     predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice
-    arms = decision.arms or experiment.arms or ()
+    arms = experiment.names_of(decision)
     rows = []
     for i in np.argsort(-weights, kind="stable").tolist():
         chosen = {arm: float(part) for arm, part in zip(arms, votes[i], strict=True) if part > 0}

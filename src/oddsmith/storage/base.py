@@ -8,6 +8,7 @@ from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, OddsmithError, StoreFailed
 from oddsmith.storage.events import (
+    ARMS,
     Activation,
     ConfigurationChange,
     Correction,
@@ -72,9 +73,9 @@ class Line(NamedTuple):
         return self.kind in DECISION_KINDS
 
     @property
-    def of_roster(self) -> bool:
-        """Whether an expert came or went."""
-        return self.kind in ("expert added", "expert retired")
+    def of_policy(self) -> bool:
+        """Whether the policy changed: an expert came or went, or arms were added."""
+        return self.kind in ("expert added", "expert retired") or (self.kind, self.id) == ("configuration", ARMS)
 
 
 class Receipt(NamedTuple):
@@ -185,7 +186,7 @@ class Reading(Foldable, Protocol):
         """How many events there are of each kind."""
 
     def changes(self) -> list[Line]:
-        """The experts that came and went, in order."""
+        """What changed the policy, in order: experts that came and went, arms that were added."""
 
     def of_unit(self, unit: str) -> list[Line]:
         """The decisions of a unit that keeps its own, the first one first."""

@@ -34,7 +34,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
         if line.position > after:
             waiting, oldest = waiting + 1, min(oldest, line.time)
         if not line.of_decision:
-            lines += [line] if line.of_roster else []
+            lines += [line] if line.of_policy else []
             continue
         if line.kind == "decision" and line.position > after:
             lines.append(line)

@@ -14,9 +14,20 @@ from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import Json
 
-__all__ = ["Activation", "ConfigurationChange", "Correction", "DecisionMade", "DefaultReward", "Event", "ExpertChange"]
+__all__ = [
+    "ARMS",
+    "Activation",
+    "ConfigurationChange",
+    "Correction",
+    "DecisionMade",
+    "DefaultReward",
+    "Event",
+    "ExpertChange",
+]
 __all__ += ["LONGEST_ID", "OwnDraw", "Reward", "is_id"]
 
+ARMS = "arms"
+"""The setting of a `ConfigurationChange` that says all arms from there on: those there were, and new ones behind."""
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")

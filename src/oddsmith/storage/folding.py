@@ -18,18 +18,19 @@ from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.judge import added, gts_inside, judge, pad_to_roster, retired
 from oddsmith.progress import progress
-from oddsmith.saving import FORMAT, pack, unpack
+from oddsmith.saving import FORMAT, pack, unpack, unpack_part
 from oddsmith.storage.accounts import Count
+from oddsmith.storage.arms import arms_of
 from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
 from oddsmith.storage.due import due_after
 from oddsmith.storage.sums import Sums
 
 __all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "copied"]
-__all__ += ["recover", "refold", "restore", "roster_change", "save_snapshot", "settle", "snapshot_of", "start_before"]
-__all__ += ["with_decisions"]
+__all__ += ["policy_at", "recover", "refold", "restore", "roster_change", "save_snapshot", "settle"]
+__all__ += ["snapshot_of", "start_before", "with_decisions"]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
-"""What an added or retired expert makes of policy and state."""
+"""What an expert that came or went, or arms that joined, make of policy and state."""
 
 _log = logging.getLogger(__name__)
 _CHUNK = 500  # decisions in memory at a time
@@ -59,7 +60,7 @@ class HalfLearnt(OddsmithError):
 
 
 Item: TypeAlias = tuple[Count | Line, Decision | None]
-"""A decision that is made, or one that counts, or a change of experts: the step of a fold."""
+"""A decision that is made, or one that counts, or a change of the policy: the step of a fold."""
 
 
 def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
@@ -165,8 +166,10 @@ def _end(store: Reading, until: int | None) -> int:
     return until
 
 
-def start_before(store: Reading, policy: Policy, latest: int, change: Change | None) -> Folded:
-    """The newest snapshot at or before `latest`, else the state before any event."""
+def start_before(
+    store: Reading, policy: Policy, latest: int, change: Change | None, *, is_judge: bool = False
+) -> Folded:
+    """The newest snapshot at or before `latest`, else the state before any event; of a judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
         return Folded(policy.init(), 0, policy)
@@ -174,17 +177,26 @@ def start_before(store: Reading, policy: Policy, latest: int, change: Change | N
     try:
         content = store.content(position)
     except InvalidInput:  # another replica has thinned it out
-        return start_before(store, policy, position - 1, change)
+        return start_before(store, policy, position - 1, change, is_judge=is_judge)
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")
         _log.error("experiment %s: %s; an older one is used, or the whole log", name, error)
-        return start_before(store, policy, position - 1, change)
-    if change is not None:  # the policy as it was then; its state comes from the snapshot
+        return start_before(store, policy, position - 1, change, is_judge=is_judge)
+    policy = policy_at(store, policy, position, change)
+    source = f"the snapshot at position {position}"
+    if is_judge:
+        return Folded(unpack_part(content, policy, source), position, policy)
+    state, about = unpack(content, policy, source)
+    return Folded(state, position, policy, sums=Sums.from_json(about["sums"]))
+
+
+def policy_at(store: Reading, policy: Policy, position: int, change: Change | None) -> Policy:
+    """The policy as it was at a position; `policy` is the store's first one."""
+    if change is not None:
         for line in store.changes():
             if line.position <= position:
                 policy, _ = change(policy, policy.init(), line)
-    state, about = unpack(content, policy, f"the snapshot at position {position}")
-    return Folded(state, position, policy, sums=Sums.from_json(about["sums"]))
+    return policy
 
 
 def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:
@@ -201,7 +213,8 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
             continue  # it counts later
         if isinstance(item, Line):
             if change is None:
-                raise InvalidInput(f"change must be given, for expert {item.id!r} changed at position {item.position}")
+                changed = f"the policy changed at position {item.position} ({item.kind} {item.id!r})"
+                raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
         elif decision is not None:
             by_number = decision.numbered()
@@ -259,9 +272,12 @@ def with_decisions(store: Foldable, items: list[Count | Line]) -> Iterator[Item]
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
-    """The change of a roster by its lines; `bench` are the experts that may join, by name. A judge needs none."""
+    """The change of a policy by its lines; `bench` are the experts that may join, by name. A judge needs none."""
 
     def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
+        arms = arms_of(line)
+        if arms is not None:
+            return policy.with_arms(state, arms)
         if line.kind == "expert retired":
             return retired(policy, state, line.id)
         if line.value is None or not 0 < line.value < 1:

@@ -20,6 +20,7 @@ from oddsmith.storage.formats import steps_from
 
 __all__ = [
     "About",
+    "AnotherPolicy",
     "FORMAT",
     "UNRELEASED",
     "backup_facts",
@@ -40,6 +41,14 @@ _NEXT = "Undo the change, or keep this log and begin a new one: another store (o
 
 About: TypeAlias = Mapping[str, object]
 """Facts about an experiment, which JSON can hold."""
+
+
+class AnotherPolicy(BadFile):
+    """A store is the log of another policy; `about` are the facts it was made with."""
+
+    def __init__(self, sentence: str, about: About) -> None:
+        super().__init__(sentence)
+        self.about = about
 
 
 def backup_facts(meta: Mapping[str, str]) -> BackupFacts | None:
@@ -107,7 +116,7 @@ def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} is a backup, which is never written to: oddsmith restore makes a store of it")
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
-        raise BadFile(f"{where} is the log of another policy: {changed}. {_NEXT}")
+        raise AnotherPolicy(f"{where} is the log of another policy: {changed}. {_NEXT}", json.loads(meta["about"]))
     if meta["rule"] != mine["rule"]:
         raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
     if meta["late"] != mine["late"]:

@@ -11,7 +11,7 @@ from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.experts.base import Experts, check_names, wider_names
 from oddsmith.experts.learners.base import Belief, Learner, Revisable, Turned, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
 from oddsmith.experts.learners.ridge import Ridge
@@ -134,9 +134,7 @@ class LearningExperts(Experts):
         >>> wider.arms
         ('a', 'b', 'c')
         """
-        names = check_names("arms", arms)
-        if names[: len(self.arms)] != tuple(self.arms):
-            raise InvalidInput(f"arms must begin with {list(self.arms)}; got {list(names)}")
+        names = wider_names(self.arms, arms)
         bank = replace(self, arms=names)
         if self.rows_per_arm:
             return bank, state
@@ -145,7 +143,8 @@ class LearningExperts(Experts):
 
     def _drawn(self, state: LearnerState, decision: Decision) -> tuple[Ints, Array]:
         """The drawn arms (…) and the numbers they were drawn with (…, d)."""
-        arms, x = np.asarray(decision.number, dtype=np.int64), self._encoded(decision.context, state)
+        arms, had = np.asarray(decision.number, dtype=np.int64), decision.propensities.shape[-1]
+        x = self._encoded(decision.context, state, min(had, len(self.arms)))  # it may be older than the last arms
         if self.rows_per_arm:
             x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
         return arms, x
@@ -164,10 +163,11 @@ class LearningExperts(Experts):
             beliefs = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in beliefs]
         return side_by_side(beliefs, self.blend)
 
-    def _encoded(self, context: Context, state: LearnerState) -> Array:
+    def _encoded(self, context: Context, state: LearnerState, n_arms: int | None = None) -> Array:
         """The context as numbers (…, d), of the width that the first one had."""
         width = state.mean.shape[-1]
         x = as_numbers(context, self.schema, Form(width, bool(state.named)) if width else None)
-        if self.rows_per_arm and x.shape[-2:-1] != (len(self.arms),):
-            raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got shape {x.shape}")
+        n_arms = len(self.arms) if n_arms is None else n_arms
+        if self.rows_per_arm and x.shape[-2:-1] != (n_arms,):
+            raise InvalidInput(f"context must have a row for each of the {n_arms} arms; got shape {x.shape}")
         return x

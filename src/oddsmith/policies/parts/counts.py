@@ -1,14 +1,15 @@
 """Policies without contexts: what they count, and how they take a decision apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from oddsmith.arrays import Array, Bools, Real, whole
 from oddsmith.decision import Context, Decision, Step
 from oddsmith.errors import InvalidInput
+from oddsmith.experts.base import check_names
 from oddsmith.policies.base import Policy
 from oddsmith.policies.explanation import ArmExplanation
 
@@ -53,6 +54,15 @@ class OverArms(Policy):
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """Nothing is known of any arm."""
         return CountState(np.zeros((*shape, self.n_arms)), np.zeros((*shape, self.n_arms)), 0)
+
+    def with_arms(self, state: CountState, arms: Sequence[str]) -> tuple[Self, CountState]:
+        """This policy and its counts with further arms, which were never drawn."""
+        names, missing = check_names("arms", arms), len(arms) - self.n_arms
+        if missing < 0:
+            raise InvalidInput(f"arms must be the {self.n_arms} that there are and further ones; got {len(names)}")
+        none = np.zeros((*state.pulls.shape[:-1], missing))
+        pulls, sums = (np.concatenate([counts, none], axis=-1) for counts in state[:2])
+        return replace(self, n_arms=len(names)), CountState(pulls, sums, state.learnt)
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """One more reward of the drawn arm."""

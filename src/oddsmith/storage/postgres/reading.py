@@ -47,7 +47,8 @@ class PostgresReader(StoreReader):
         features="select digest, body from features where experiment = $1 and digest = any($2)",
         tally="select kind, count(*) from events where experiment = $1 group by kind",
         changes=f"select {_LINE} from events found where experiment = $1 "
-        f"and kind in ('expert added', 'expert retired') and {_FINISHED} order by position",
+        "and kind in ('expert added', 'expert retired', 'configuration') and (kind <> 'configuration' or id = 'arms') "
+        f"and {_FINISHED} order by position",
         of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
         windows="select position, id, time, exists (select from events e where e.experiment = $1 "
         "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "

@@ -37,7 +37,8 @@ class SQLiteReader(StoreReader):
         names="select digest, body from names where digest in (select value from json_each(?))",
         features="select digest, body from features where digest in (select value from json_each(?))",
         tally="select kind, count(*) from events group by kind",
-        changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired') order by position",
+        changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired', 'configuration') "
+        "and (kind <> 'configuration' or id = 'arms') order by position",
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
         windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
         "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "
