@@ -162,3 +162,21 @@ def test_modes_on_offers(tmp_path: Path) -> None:
         assert few["odds"] == {"x": 0.0, "y": 0.0, "z": 1.0}
     with SQLiteReader(tmp_path / "bound" / "news.sqlite") as reader:
         assert verify(reader, policy=read_policy(tmp_path / "bound" / "news.toml").policy).holds
+
+
+def test_a_unit_of_many_turns_costs_no_more_than_one_of_few(tmp_path: Path) -> None:
+    """Of a unit's decisions only the one that is answered is read."""
+    with here(news(tmp_path, "sticky = true\n")) as served:
+        store: Any = served.experiment().store
+        read, asked = store.decisions, list[int]()
+        answers = [served.post("decide", {"context": {}, "arms": [f"only {i}"], "unit": "ann"}) for i in range(6)]
+
+        def noted(positions: list[int]) -> Any:
+            asked.extend(positions)
+            return read(positions)
+
+        store.decisions = noted
+        again = served.post("decide", {"context": {}, "arms": ["only 4", "only 2"], "unit": "ann"})
+        assert again == answers[2] | {"new": False}
+        assert again["position"] in asked
+        assert {answers[i]["position"] for i in (0, 1, 3, 5)}.isdisjoint(asked)

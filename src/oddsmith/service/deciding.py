@@ -254,12 +254,12 @@ def _check_unit(experiment: Experiment, message: DecideEntry) -> None:
 async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[DecisionAnswer | None, int]:
     """The decision a unit has, if its arm is eligible here; and the turn that its next one is."""
     lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
-    decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
     allowed: Collection[str] | None = message.eligible
     if experiment.arms is None or message.arms is not None:
         call = _offer(experiment, experiment.follower.now, message)
-        allowed = [arm for place, arm in enumerate(call.names) if call.mask is None or call.mask[place]]
-    for line, decision in zip(lines, decisions, strict=True):
-        if allowed is None or decision.arm in allowed:
+        allowed = {arm for place, arm in enumerate(call.names) if call.mask is None or call.mask[place]}
+    for line in lines:
+        if allowed is None or line.arm in allowed:
+            (decision,) = await asyncio.to_thread(experiment.store.decisions, [line.position])
             return _told(experiment, line, decision, with_odds=message.odds), len(lines)
     return None, len(lines) + 1

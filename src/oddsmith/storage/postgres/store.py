@@ -125,10 +125,13 @@ class PostgresStore(PostgresReader):
         return erased
 
     def _erase(self, table: str, key: str, before: float) -> int:
-        """Delete old rows in short transactions, which readers wait for."""
+        """Delete old rows in short transactions, which readers wait for.
+
+        A row that another replica gives a later time meanwhile is looked at again, and stays.
+        """
         query = (
-            f"with gone as (delete from {table} where experiment = $1 and ({key}) in (select {key} from {table} "
-            "where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
+            f"with gone as (delete from {table} where experiment = $1 and time < $2 and ({key}) in (select {key} "
+            f"from {table} where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
         )
         erased = 0
         while count := self._read(query, before, GROUP, patience=60)[0][0]:
