@@ -17,9 +17,10 @@ from oddsmith.audit import Level, Miss, VerifyReport, verify, walking
 from oddsmith.audit.walking import start_of, walk
 from oddsmith.policies.judge import judge
 from oddsmith.saving import FORMAT, pack
-from oddsmith.storage import Correction, Line, Snapshot, SQLiteStore, open_reader, roster_change
+from oddsmith.storage import Correction, Line, Reward, Snapshot, SQLiteStore, open_reader, roster_change
 from oddsmith.storage.base import Rule
-from storage.samples import bits, reference, stored
+from storage.memory import Memory
+from storage.samples import bits, made, reference, stored
 
 BENCH = {"late": newcomer()}
 LEVELS = ["facts", "events", "draw", "odds", "states"]
@@ -263,3 +264,19 @@ def test_what_was_served_follows_where_late_rewards_rewrite(tmp_path: Path, rule
     served = Served(tmp_path / "s", POLICIES["drifting"], rule=rule, late="rewrites", bench=BENCH)
     with lived(served, 120).store as store:
         assert verify(store, policy=POLICIES["drifting"], bench=BENCH).holds
+
+
+def test_positions_that_are_far_apart_are_not_walked_one_window_after_the_other() -> None:
+    """As those of a server are: 2²⁰ from one transaction to the next."""
+    store: Any = Memory(step=2**20)
+    store.append(*(event for i in range(30) for event in (made(f"d{i}"), Reward(f"d{i}", 0.5, 0.0))))
+    read, asked = store.lines, list[int]()
+
+    def noted(after: int, until: int) -> Any:
+        asked.append(after)
+        assert len(asked) < 10
+        return read(after, until)
+
+    store.lines = noted
+    store.history = lambda ids, until: [line for line in read(0, until) if line.id in ids]
+    assert len(list(walking.Ahead(store, store.head()).lines(0, store.head()))) == 60

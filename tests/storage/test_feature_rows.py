@@ -4,7 +4,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,12 @@ def after_a_commit_that_failed(store: SQLiteStore) -> None:
     def refuse(action: int, what: str | None, *_: object) -> int:
         return sqlite3.SQLITE_DENY if what == "COMMIT" else sqlite3.SQLITE_OK
 
-    store._writing.connection.set_authorizer(refuse)
+    connection = store._writing.connection
+    connection.set_authorizer(refuse)
     with pytest.raises(od.StoreFailed):
         append(store, offered("x"))
-    store._writing.connection.set_authorizer(None)
+    with suppress(sqlite3.ProgrammingError):  # it may have taken another one already
+        connection.set_authorizer(None)
     end = time.monotonic() + 30
     while store.write_trouble and time.monotonic() < end:  # it mends itself
         time.sleep(0.01)

@@ -7,6 +7,7 @@ that was kept on the way. Snapshots of the store are not believed, but for the o
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, Attrib
 """What reading a damaged record may raise."""
 
 _CHUNK = 500  # decisions in memory at a time
-_WINDOW = 2000  # positions looked ahead
+_WINDOW = 2000  # lines looked ahead: positions of a server are far apart
 _BEHIND = 10_000  # lines kept behind, at least: what is folded again is mostly young
 _APART = 100  # positions between states that are kept
 _DENSE = 100  # youngest states that all stay, where they are small
@@ -139,7 +140,7 @@ class StateCursor:
 
 
 class Ahead:
-    """What a fold reads, some thousand positions ahead and behind: the fold then asks for a few of them at a time."""
+    """What a fold reads, some thousand lines ahead and behind: the fold then asks for a few of them at a time."""
 
     def __init__(self, reading: Reading, head: int) -> None:
         self._reading, self._head = reading, head
@@ -171,8 +172,8 @@ class Ahead:
         return self._reading.decisions(positions)
 
     def _look_ahead(self) -> None:
-        until = min(self._last + _WINDOW, self._head)
-        new = list(self._reading.lines(self._last, until))
+        new = list(islice(self._reading.lines(self._last, self._head), _WINDOW))
+        until = new[-1].position if len(new) == _WINDOW else self._head
         self._lines += new
         self._last = until
         told: dict[str, list[Line]] = {line.id: [] for line in new if line.of_decision}
