@@ -62,9 +62,11 @@ def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, 
     mask: Bools | None
     if names is not None:
         mask = names.mask(offer.arms, "arms")
-        return Call(
-            context, context, mask if eligible is None else mask & eligible_mask(names, eligible), names, offer.features
-        )
+        if eligible is not None:
+            mask = mask & eligible_mask(names, eligible)
+        if not mask.any():
+            raise NoEligibleArm("at least one arm must be eligible; got none that is also among the arms of the call")
+        return Call(context, context, mask, names, offer.features)
     check_takes_offers(policy)
     mask = None if eligible is None else eligible_mask(OfferedArms(offer.arms), eligible)
     return Call(offer, context, mask, offer.arms, offer.features)

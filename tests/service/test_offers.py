@@ -180,3 +180,15 @@ def test_a_unit_of_many_turns_costs_no_more_than_one_of_few(tmp_path: Path) -> N
         assert again == answers[2] | {"new": False}
         assert again["position"] in asked
         assert {answers[i]["position"] for i in (0, 1, 3, 5)}.isdisjoint(asked)
+
+
+def test_eligible_arms_that_are_not_offered_are_refused_where_arms_are_fixed(tmp_path: Path) -> None:
+    """And leave no decision without odds in the log."""
+    with here(news(tmp_path, policy='arms = ["a", "b", "c"]\n[policy]\nkind = "auto"\n')) as served:
+        asked = {"context": {"hour": 1}, "arms": ["a", "b"], "eligible": ["c"]}
+        assert served.post("decide", asked, status=422)["error"].startswith("at least one arm must be eligible")
+        (result,) = served.post("decide/batch", {"decisions": [asked]})["results"]
+        assert result["code"] == "invalid"
+        assert served.get("/v1/stats")["head"] == 0
+        odds = served.post("decide", asked | {"eligible": ["b", "c"]})["odds"]
+        assert odds == {"a": 0.0, "b": 1.0, "c": 0.0}
