@@ -16,8 +16,7 @@ from oddsmith import kernels
 from oddsmith.audit import Level, Miss, VerifyReport, verify, walking
 from oddsmith.audit.walking import start_of, walk
 from oddsmith.policies.judge import judge
-from oddsmith.saving import FORMAT, pack
-from oddsmith.storage import Correction, Line, Reward, Snapshot, SQLiteStore, open_reader, roster_change
+from oddsmith.storage import Correction, Folded, Line, Reward, SQLiteStore, open_reader, roster_change, save_snapshot
 from oddsmith.storage.base import Rule
 from storage.memory import Memory
 from storage.samples import bits, made, reference, stored
@@ -139,7 +138,7 @@ def test_a_fitted_state_may_be_the_beginning(tmp_path: Path) -> None:
     mine = policy()
     state = mine.init()._replace(log_weights=np.array([-1.0, 0.0, -2.0]), learnt=9)
     with SQLiteStore(tmp_path / "s", mine, about={"seed": 41}) as store:
-        store.keep(Snapshot(0, od.fingerprint(mine), FORMAT, 0.0), pack(mine, state, {"position": 0}))
+        save_snapshot(store, Folded(state, 0, mine), 0.0)
     service = lived(Served(tmp_path / "s", mine), 30, rosters=False)
     with service.store as store:
         assert service.folded.state.learnt > 9

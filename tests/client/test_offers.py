@@ -101,7 +101,7 @@ def test_a_frame_is_decided_learnt_and_kept(client: Any) -> None:
     )
     assert (list(good.odds), other.arm) == (list(SENT), "x")
     assert isinstance(bad, od.InvalidInput)
-    assert "eligible must name arms of ['a/17', 'a/18']; got 'x'" in str(bad)
+    assert "eligible must be among the arms ['a/17', 'a/18']; got 'x'" in str(bad)
 
 
 def test_odds_of_many_arms_come_on_request(client: Any) -> None:
@@ -117,7 +117,7 @@ def test_the_client_raises_what_the_service_said(client: Any) -> None:
     site, news = client("site"), client("news")
     with pytest.raises(od.InvalidInput, match="arms must come with calls of experiment 'site'; got none: send"):
         site.decide({"hour": 9})
-    with pytest.raises(od.InvalidInput, match="eligible must name arms of"):
+    with pytest.raises(od.InvalidInput, match="eligible must be among the arms"):
         site.decide({"hour": 9}, arms=["a", "b"], eligible=["c"])
     decided = site.decide({"hour": 9}, arms=["a", "b"])
     with pytest.raises(od.Conflict, match=f"id '{decided.id}' was answered with arm '{decided.arm}', which is not"):

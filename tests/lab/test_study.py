@@ -265,7 +265,7 @@ def test_a_file_without_experts_weighs_those_of_the_world(tmp_path: Path) -> Non
     text = BASE.replace("gamma = 0.1", "file = 'own.toml'")
     (policy,) = read_study(written(tmp_path, text)).policies.values()
     bank = read_study(written(tmp_path, BASE)).problems["w"].experts
-    made = od.Bounded(od.GeneralizedThompsonSampling(bank, gamma=0.3), np.full(3, 0.1), np.ones(3))
+    made = od.Bounded(od.GeneralizedThompsonSampling(bank, gamma=0.3), 0.1)
     assert od.fingerprint(policy) == od.fingerprint(made)
 
 

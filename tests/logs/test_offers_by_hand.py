@@ -46,7 +46,7 @@ def test_whole_numbers_are_names_of_offered_arms() -> None:
     assert agent.decide({}, arms=[3, 0], eligible=[0]).arm == "0"
     assert agent.decide({}, arms=[10, 11], eligible=["11"]).arm == "11"
     assert agent.decide_batch([{}, {}], arms=[[0, 1], [1, 0]], eligible=[[0], [0]]).arm.tolist() == ["0", "0"]
-    with pytest.raises(od.InvalidInput, match="must name arms"):
+    with pytest.raises(od.InvalidInput, match="must be among the arms"):
         agent.decide({}, arms=["a", "b"], eligible=[0])
 
 

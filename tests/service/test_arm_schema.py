@@ -29,7 +29,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     ({"a": {"age": {"days": 1}, "topic": "tech"}}, "features of arm 'a': column 'age' must be a number; got a dict"),
     ({"a": [1.0, 2.0]}, "features of arm 'a': must have 9 numbers, as the schema says; got shape"),
-    ({"a": {"age": 1e300, "topic": "tech"}}, "context must hold numbers between -1e+100 and 1e+100; got 1e+300"),
+    ({"a": {"age": 1e300, "topic": "tech"}}, "arms must hold numbers between -1e+100 and 1e+100; got 1e+300"),
 ]
 
 

@@ -192,3 +192,24 @@ def test_eligible_arms_that_are_not_offered_are_refused_where_arms_are_fixed(tmp
         assert served.get("/v1/stats")["head"] == 0
         odds = served.post("decide", asked | {"eligible": ["b", "c"]})["odds"]
         assert odds == {"a": 0.0, "b": 1.0, "c": 0.0}
+
+
+def test_what_is_known_of_fixed_arms_lies_beside_the_decision(tmp_path: Path) -> None:
+    file = news(tmp_path)
+    file.write_text(f'arms = ["a", "b", "c"]\n{file.read_text()}')
+    known = {"c": {"topic": "tech", "age": 2.5}, "a": None}
+    with here(file) as served:
+        answer = served.post("decide", {"context": {"hour": 9}, "arms": known, "id": "v"})
+        assert answer["odds"]["b"] == 0
+        served.reward("v", 1)
+        live = bits(served.state())
+    with here(file) as served:
+        assert bits(served.state()) == live
+    with SQLiteReader(tmp_path / "news.sqlite") as reader:
+        (decision,) = reader.decisions([1])
+        assert (decision.arms, decision.features) == (None, known)
+        assert verify(reader, policy=read_policy(file).policy).holds
+        ((log, _),) = log_batches_of(reader)
+        assert log is not None
+        assert log.propensities is not None
+        assert log.propensities.tolist() == [list(answer["odds"].values())]

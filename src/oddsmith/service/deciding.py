@@ -28,6 +28,7 @@ __all__ = ["decide", "decide_batch"]
 
 _log = logging.getLogger(__name__)
 _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
+_TURN = 8  # entries of a batch
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 
@@ -68,6 +69,8 @@ async def _decide_all(
             answers.append(made[place][1])
         except Exception as error:
             answers.append(error)
+        if place % _TURN == _TURN - 1:
+            await asyncio.sleep(0)  # others have theirs
     receipts = await experiment.writer.append([event for event, _ in made.values()]) if made else ()
     for (place, one), receipt in zip(made.items(), receipts, strict=True):
         try:
@@ -141,8 +144,7 @@ async def _make(
     facts = now.position, experiment.clock(), message.deferred, votes, own is not None, sender
     event = DecisionMade(id, decision, *facts, own=own)
     answer = _answer(experiment, id, decision, now.position, message.odds)
-    if own is not None:
-        answer.would = call.names[own.would]
+    answer.would = UNSET if own is None else call.names[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
         opinions = zip(now.experts.names, decision.advice, strict=True)
         if asleep := [name for name, value in opinions if value != value]:

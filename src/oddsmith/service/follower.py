@@ -214,7 +214,7 @@ class Follower:
             folded = self._folded
             if folded.position == (self.snapshot or 0) or folded.state is None or self.torn:
                 return
-            snapshot, content = snapshot_of(folded, self._clock())
+            snapshot, content = await asyncio.to_thread(snapshot_of, folded, self._clock())  # there may be megabytes
         await asyncio.to_thread(self._store.keep, snapshot, content)
         self.snapshot, self.snapshot_time, self.unsaved = folded.position, snapshot.time, 0
 

@@ -76,7 +76,7 @@ def row_of(event: Event, rule: Rule) -> EventRow:
     if decision.context is not None:
         plain["context"] = True
         context = ContextRow(None, written(encode(decision.context)))
-    if decision.arms is not None:
+    if decision.arms is not None or decision.features is not None:
         names, features = _offer(decision, plain)
         if decision.features is not None:
             context = ContextRow(
@@ -92,11 +92,17 @@ def row_of(event: Event, rule: Rule) -> EventRow:
 
 
 def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[FeatureRow, ...]]:
-    """The names of the arms that were offered, and what was known of all of them, or of the drawn one."""
-    names = text_of(written(list(decision.arms)))
+    """The names of the arms that were offered, and what was known of all of them, or of the drawn one.
+
+    Of arms that are fixed, what was known lies beside the decision, with the names of those it was known of.
+    """
+    names = text_of(written(list(decision.features if decision.arms is None else decision.arms)))
     plain["arms"] = names.digest
     if decision.features is None:
         return names, ()
+    if decision.arms is None:
+        plain["features"] = "beside"
+        return names, tuple(feature_row(row) for row in decision.features.values())
     known = [arm for arm in decision.arms if arm in decision.features]
     if len(known) != len(decision.arms) and known != [decision.arm]:
         raise InvalidInput(f"features must be those of all arms or of the drawn one; got {len(known)} of them")
@@ -183,9 +189,11 @@ def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[
     if had:
         plain["context"] = decode(json.loads(row.context)) if there and row.context is not None else Erased()
     if known is not None:
-        arms = plain["arms"] if known == "all" else (plain["arm"],)
+        arms = (plain["arm"],) if known == "drawn" else plain["arms"]
         pairs = zip(arms, digests, strict=there)
         plain["features"] = {arm: decode(json.loads(features[d])) for arm, d in pairs} if there else Erased()
+    if known == "beside":
+        del plain["arms"]
     return Decision(**{"context": None} | plain)
 
 

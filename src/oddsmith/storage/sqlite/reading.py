@@ -17,7 +17,8 @@ __all__ = ["SQLiteReader"]
 
 _LINE = (
     "position, kind, id, key, value, time, deferred, seen, sender, "
-    "iif(kind = 'decision', null, body), iif(kind = 'decision', cast(json_extract(body, '$.arm') as text), null)"
+    "iif(kind = 'decision', null, body), "
+    "iif(kind = 'decision' and json_valid(body), cast(json_extract(body, '$.arm') as text), null)"
 )
 
 
