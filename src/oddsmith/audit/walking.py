@@ -29,7 +29,7 @@ UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, Attrib
 _CHUNK = 500  # decisions in memory at a time
 _WINDOW = 2000  # lines looked ahead: positions of a server are far apart
 _BEHIND = 10_000  # lines kept behind, at least: what is folded again is mostly young
-_APART = 100  # positions between states that are kept
+_APART = 50  # states from one that is kept to the next
 _DENSE = 100  # youngest states that all stay, where they are small
 
 
@@ -109,6 +109,7 @@ class StateCursor:
         self._now = start
         self._kept = [copied(start)]
         self._broken, self._erased = "", False
+        self._passed = 0  # states since the last one that was kept
         self._written = False  # whether the state may be written into, by the fold that is under way
 
     def at(self, position: int) -> tuple[Folded | None, str, bool]:
@@ -132,7 +133,9 @@ class StateCursor:
 
     def _keep(self) -> None:
         apart = _APART * (_DENSE if self._now.policy.in_place else 1)
-        if self._now.position - self._kept[-1].position >= apart:
+        self._passed += 1
+        if self._passed >= apart:
+            self._passed = 0
             self._kept.append(copied(self._now))
             positions = [kept.position for kept in self._kept]
             stay = thinned(positions) | set([] if self._now.policy.in_place else positions[-_DENSE:])
