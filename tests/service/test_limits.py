@@ -1,6 +1,7 @@
 """What is too large, too long or too slow is refused; the same requests pass where there are no limits."""
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -137,6 +138,16 @@ def test_a_length_alone_is_enough_to_refuse(limited: Place) -> None:
     assert ask(Limits(Echo()), endless, [])[0].status == 413
 
 
+def test_a_body_that_is_a_little_too_long_is_sent_before_it_is_refused(limited: Place) -> None:
+    """A client that sends on into a closed connection sees a broken one, and no reason."""
+    with socket.create_connection(("127.0.0.1", limited.port), timeout=20) as line:
+        line.sendall(POST + b"Content-Length: 260000\r\n\r\n")
+        for _ in range(26):
+            time.sleep(0.002)  # long enough for an answer that does not wait to close the connection
+            line.sendall(b"x" * 10_000)
+        assert listen(line).status == 413
+
+
 def test_a_slow_body_is_given_up(hasty: int, bare: Place) -> None:
     slow = [POST + b"Content-Length: 100\r\n\r\n", *[b"x"] * 8]
     answer = talk(hasty, *slow, pause=0.1)
@@ -216,7 +227,7 @@ def test_headers_for_browsers_and_those_a_route_has_set() -> None:
     assert safe["x-content-type-options"] == "nosniff"
     assert safe["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert answer.headers == {"content-length": answer.headers["content-length"], **safe, "cache-control": "max-age=60"}
-    refused, taken = ask(Limits(app), {"headers": [(b"content-length", b"70000")]}, end)
+    refused, taken = ask(Limits(app), {"headers": [(b"content-length", b"7000000")]}, end)
     assert refused.headers.items() >= safe.items()
     assert taken == 0
 

@@ -26,7 +26,8 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 """Sent with every answer, unless a route has set its own."""
 
 _CLOSE = (b"connection", b"close")
-_ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"authorization"})
+_LENIENT = 4  # times the limit: a longer body is refused before it has come
+_ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"authorization", b"expect"})
 
 
 async def _nothing() -> None:
@@ -140,6 +141,10 @@ async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], t
         if not length.isdigit():
             return _malformed("content-length must be a whole number")
         if len(length) > 18 or int(length) > limit:
+            if len(length) <= 18 and int(length) <= _LENIENT * limit and b"expect" not in once:
+                await _drop(
+                    receive
+                )  # most clients look for an answer once all is sent, and else see a broken connection
             return _too_large(limit)
     whole = bytearray()  # not a list of parts: a million parts of one byte would be 50 MB
     while True:
@@ -152,6 +157,12 @@ async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], t
         if not message.get("more_body", False):
             return part if not whole else bytes(whole + part)
         whole += part
+
+
+async def _drop(receive: Receive) -> None:
+    """Wait for the end of a body that is not kept."""
+    while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
+        pass
 
 
 @lru_cache(maxsize=64)
