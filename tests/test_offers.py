@@ -222,3 +222,12 @@ def test_batches_of_different_sizes_go_through_json() -> None:
     read = Decision.from_json(many.to_json())
     assert read == many
     agent.learn(read, [0.0, 1.0])
+
+
+def test_fixed_arms_must_be_both_offered_and_eligible() -> None:
+    agent = od.Agent(od.auto(["a", "b", "c"]), seed=1)
+    with pytest.raises(od.NoEligibleArm, match="none that is also among the arms of the call"):
+        agent.decide({}, arms=["a", "b"], eligible=["c"])
+    with pytest.raises(od.NoEligibleArm, match="none that is also among the arms of the call"):
+        agent.decide_batch([{}, {}], arms=[["a", "b"], ["c"]], eligible=["c"])
+    assert agent.decide_batch([{}, {}], arms=[["a", "c"], ["c"]], eligible=["c"]).arm.tolist() == ["c", "c"]

@@ -17,6 +17,7 @@ from oddsmith.policies.parts.counts import arm_names
 
 __all__ = ["Call", "call_of", "calls_of", "check_record", "check_takes_offers", "eligible_mask"]
 
+_NONE_LEFT = "at least one arm must be eligible; got none that is also among the arms of the call"
 _SCALARS = (str, int, float, np.generic)  # what is one name, one number or one entry of a mask
 
 
@@ -65,7 +66,7 @@ def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, 
         if eligible is not None:
             mask = mask & eligible_mask(names, eligible)
         if not mask.any():
-            raise NoEligibleArm("at least one arm must be eligible; got none that is also among the arms of the call")
+            raise NoEligibleArm(_NONE_LEFT)
         return Call(context, context, mask, names, offer.features)
     check_takes_offers(policy)
     mask = None if eligible is None else eligible_mask(OfferedArms(offer.arms), eligible)
@@ -94,6 +95,8 @@ def calls_of(
     masks = _masks(names, offers, eligible)
     if names is not None:
         mask = np.stack([names.mask(offer.arms, "arms") & one for offer, one in zip(offers, masks, strict=True)])
+        if n and not mask.any(axis=1).all():
+            raise NoEligibleArm(_NONE_LEFT)
         return [(places, Call(contexts, contexts, mask, names, [offer.features for offer in offers]))]
     check_takes_offers(policy)
     sizes = np.array([len(offer.arms) for offer in offers])

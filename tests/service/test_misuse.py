@@ -1,5 +1,6 @@
 """What callers and operators get wrong: told in one sentence, and nothing is harmed."""
 
+import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -265,6 +266,17 @@ def test_a_key_that_stands_twice_is_refused(plain: Here, path: str, body: str) -
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("a key must stand once in an object; got ")
     assert plain.experiment().store.head() == before
+
+
+@pytest.mark.parametrize("text", ["plain", "12:30", 'a": "b', "\\u003a"])
+@pytest.mark.parametrize("twice", ['"x": 1, "x": 2', '"x": [{"w": 1, "w": 1}]', '"x:": "x:", "x:": 3'])
+def test_a_key_twice_is_found_among_many(plain: Here, text: str, twice: str) -> None:
+    """In bodies with many keys it is colons that are counted, those in text too."""
+    rows = ", ".join(f'"a{i}": {{"x": 1.5, "y": {json.dumps(text)}, "z:": [{i}, {{"w": null}}]}}' for i in range(100))
+    once = plain.ask("POST", "/v1/decide", content=f'{{"context": {{{rows}}}}}')
+    assert "stand once" not in once.text
+    refused = plain.ask("POST", "/v1/decide", content=f'{{"context": {{{rows}, "b": {{{twice}}}}}}}')
+    assert "a key must stand once in an object" in refused.text
 
 
 def test_one_of_many_keys_that_stands_twice_is_found_in_one_pass() -> None:

@@ -39,6 +39,7 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
+_FEW = 200  # of keys that are looked at one by one
 _FULL = ("disk is full", "database or disk is full", "No space left")
 
 
@@ -112,9 +113,9 @@ class App:
                 answer = await route.handler(self.service, call.key)
             else:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
-                if body.count(b":") > 1:  # there are two keys, if they are no text
-                    keys = list(filter(None, _keys(body)))
-                    if len(keys) != len(set(keys)) or b"\\" in body:  # they may in a batch, and look alike with escapes
+                if (colons := body.count(b":")) > 1:  # there are two keys, if they are no text
+                    keys = list(filter(None, _keys(body))) if colons < _FEW else []
+                    if not keys or len(keys) != len(set(keys)) or b"\\" in body:  # as they may, in two objects
                         check_keys(body)
                 name = message.experiment
                 if name is None and len(experiments) == 1:

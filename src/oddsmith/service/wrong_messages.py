@@ -14,6 +14,7 @@ from oddsmith.spelling import did_you_mean
 __all__ = ["check_keys", "sentence"]
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_BARE = frozenset((float, int, bool, type(None)))
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _KINDS = {
     "str": "a string",
@@ -75,7 +76,21 @@ def check_keys(body: bytes) -> None:
     Traceback (most recent call last):
     oddsmith.errors.InvalidInput: a key must stand once in an object; got 'hour' twice: leave one of them out
     """
-    json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
+    if b"\\" in body or body.count(b":") != _colons(msgspec.json.decode(body)):
+        json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
+
+
+def _colons(value: Any) -> int:
+    """The colons of a value's JSON: one for each of its keys, and those in text; of a key that came twice, one less."""
+    kind = type(value)
+    if kind is str:
+        return int(value.count(":"))
+    if kind is list:
+        return sum([_colons(inner) for inner in value if type(inner) not in _BARE])
+    if kind is not dict:
+        return 0
+    own = len(value) + "".join(value).count(":")
+    return own + sum([_colons(inner) for inner in value.values() if type(inner) not in _BARE])
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
