@@ -23,6 +23,7 @@ PAUSES = (0.05, 5.0)  # seconds from one attempt to be well again to the next: t
 _OF_THE_DATA = {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}  # after which the same connection may go on
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SOON = 0.01  # seconds
 _PROBE = "x" * 65536  # needs as much room as many events: one line may find some on a full disk
 
 
@@ -84,14 +85,19 @@ class WritePath:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing."""
-        with self.lock:
-            self.check()
-            try:
-                self.begin(PATIENCE)
-                yield self.connection
-                self.commit()
-            except BaseException as error:
-                raise self.failed(error) from error
+        with self.lock, self._whole() as connection:
+            yield connection
+
+    @contextmanager
+    def _whole(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, for the thread that holds the right to write."""
+        self.check()
+        try:
+            self.begin(PATIENCE)
+            yield self.connection
+            self.commit()
+        except BaseException as error:
+            raise self.failed(error) from error
 
     def begin(self, patience: float = 0.0) -> None:
         """Begin to write; the lock of another program is waited for so many seconds."""
@@ -142,22 +148,26 @@ class WritePath:
     def look(self, reading: threading.Lock) -> float:
         """Look for trouble, and try to be well again if it is time to; returns the seconds until the next look.
 
-        `reading` is the lock of the connection that reads.
+        `reading` is the lock of the connection that reads. The right to write is never waited for: a caller may have
+        it for a write that the thread which looks has to commit.
         """
         if not self.trouble or self._displaced or self._is_final:
             return 1.0
         if time.monotonic() >= self._due:
+            if not self.lock.acquire(blocking=False):
+                return _SOON
             try:
                 if self._is_suspect:
-                    with self.lock:
-                        self._open_again(reading)
-                with self.transaction() as connection:
+                    self._open_again(reading)
+                with self._whole() as connection:
                     connection.execute("insert into meta values ('probe', ?)", (_PROBE,))
                     connection.execute("delete from meta where name = 'probe'")
             except Exception as error:  # whatever it is, it is tried again
                 self._judge(error)
                 self._pause = min(max(2 * self._pause, PAUSES[0]), PAUSES[1])
                 self._due = time.monotonic() + self._pause
+            finally:
+                self.lock.release()
         return max(0.0, min(1.0, self._due - time.monotonic()))
 
     def close(self) -> None:

@@ -1,0 +1,41 @@
+"""The writer's thread looks for trouble while others write: neither waits for the other."""
+
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from oddsmith.storage import SQLiteStore
+from storage.samples import made, policy
+
+
+def test_a_write_that_begins_while_the_store_looks_is_committed(tmp_path: Path) -> None:
+    """The caller inserts and has the right to write; the thread that has to commit it is about to try the disk."""
+    sent: list[Future[Any]] = []
+    with SQLiteStore(tmp_path / "events", policy()) as store:
+        writing: Any = store._writing
+        look = writing.look
+
+        def begun_meanwhile(reading: Any) -> float:
+            if not sent:
+                writing._fault = "disk I/O error"
+                sent.append(store.append([made("a")]))
+            return float(look(reading))
+
+        writing.look = begun_meanwhile
+        try:
+            (receipt,) = _first(sent).result(timeout=30)
+        finally:
+            if writing.lock.locked() and not sent[0].done():  # so that a store that hangs can be closed
+                writing.lock.release()
+        assert receipt.new
+        assert store.write_trouble == ""
+        assert [line.id for line in store.lines(0, store.head())] == ["a"]
+
+
+def _first(sent: "list[Future[Any]]") -> "Future[Any]":
+    """The first write, once the thread has looked: it does so each second."""
+    end = time.monotonic() + 30
+    while not sent and time.monotonic() < end:
+        time.sleep(0.02)
+    return sent[0]
