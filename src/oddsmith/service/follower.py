@@ -182,7 +182,7 @@ class Follower:
         self._arms = arms_after(steps, self._arms, self._name)
         self._become(folded)
         self.behind, self._oldest = left.waiting, left.oldest
-        learnt = sum(isinstance(item, Count) for item, _ in steps)
+        learnt = _learnt(steps)
         self.unsaved += learnt
         self._ladder.keep(self._folded, learnt)
         if self.unsaved >= self._every or due.rewritten:
@@ -237,7 +237,7 @@ class Follower:
             async with self.learning:
                 self.torn = True  # and stays so where this is cancelled, for its thread goes on
                 try:
-                    if len(steps) <= _SLICE // 10:
+                    if _learnt(steps) <= _SLICE // 10:
                         settled = settle(folded, steps, head, self._change)
                     else:
                         settled = await asyncio.to_thread(settle, folded, steps, head, self._change)
@@ -291,3 +291,8 @@ class Follower:
                 self._reached.append((position, future))
             elif not future.done():
                 future.set_result(None)
+
+
+def _learnt(steps: list[Item]) -> int:
+    """How many of these steps are rewards: decisions that are made are only counted."""
+    return sum(isinstance(item, Count) for item, _ in steps)
