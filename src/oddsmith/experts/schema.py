@@ -29,7 +29,7 @@ from oddsmith.contexts.values import HUGE
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Form", "Schema", "as_numbers", "numeric"]
+__all__ = ["Form", "Schema", "as_numbers", "category_text", "numeric"]
 
 _ABSENT: object = object()
 _ONE_FORM = (
@@ -92,10 +92,15 @@ class Schema:
         return schema
 
     @property
+    def is_free(self) -> bool:
+        """Whether no columns are named: all of them are read."""
+        return not self.numbers and not self.categories
+
+    @property
     def width(self) -> int:
         """How many numbers a context becomes."""
         named = len(self.numbers) + self.buckets * len(self.categories)
-        return named if self.numbers or self.categories else self.slots
+        return self.slots if self.is_free else named
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,7 +109,7 @@ class Schema:
         >>> Schema(("age",), ("city",), buckets=2).columns
         ('age', 'city 0', 'city 1')
         """
-        if not self.numbers and not self.categories:
+        if self.is_free:
             return tuple(f"slot {i}" for i in range(self.slots))
         return (*self.numbers, *(f"{name} {i}" for name in self.categories for i in range(self.buckets)))
 
@@ -126,7 +131,7 @@ class Schema:
         return numeric(context, None)
 
     def _row(self, record: Mapping[str, object]) -> Array:
-        if not self.numbers and not self.categories:
+        if self.is_free:
             return self._hashed(record)
         row = np.zeros(self.width)
         absent = False
@@ -137,9 +142,8 @@ class Schema:
         for i, name in enumerate(self.categories):
             if (value := record.get(name, _ABSENT)) is _ABSENT:
                 absent = True
-            elif type(value) is str or not missing(value):
-                word = f"{name}={value}" if type(value) is str else _word(name, value)
-                row[len(self.numbers) + i * self.buckets + _place(word, self.buckets)] = 1.0
+            elif (text := category_text(name, value)) is not None:
+                row[len(self.numbers) + i * self.buckets + _place(f"{name}={text}", self.buckets)] = 1.0
         if absent and not all(isinstance(name, str) for name in record):  # keys of dicts may be numbers, too
             return self._row({str(name): value for name, value in record.items()})
         if absent:
@@ -157,16 +161,22 @@ class Schema:
         return row
 
 
-def _word(name: str, value: object) -> str:
-    """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap is one of floats."""
-    if isinstance(value, str | bool | int):
-        return f"{name}={value}"
+def category_text(name: str, value: object) -> str | None:
+    """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap is one of floats.
+
+    None where it is missing.
+    """
+    if type(value) is str:
+        return value
+    if missing(value):
+        return None
     plain = value.item() if isinstance(value, np.generic) else simple(value)
-    if isinstance(plain, float):
-        return f"{name}={int(plain) if plain.is_integer() else plain}"
-    if not isinstance(plain, str | bool | int):
+    if isinstance(plain, float) and plain.is_integer():
+        plain = int(plain)
+    if not isinstance(plain, str | int | float):
         raise unreadable(name, value, "text, a number, True or False")
-    return f"{name}={plain}"
+    is_huge = isinstance(plain, int) and not -HUGE < plain < HUGE
+    return f"{plain:#x}" if is_huge else str(plain)  # Python does not write out whole numbers of any length
 
 
 def numeric(context: Array, width: int | None) -> Array:
