@@ -1,20 +1,23 @@
 """What each part of `auto` buys: one thing changed at a time, on the open sets.
 
-    python -m benchmarks.ablation --data ../shared/data/bakeoff --cap 1000 --shuffles 2
+    python -m benchmarks.ablation --family clicks --data ../shared/data/bakeoff --cap 1000 --shuffles 2
 
-Mean progressive error over sets, and the mean over sets of the ratio to `auto` as it is, with its standard error.
+Mean regret a round over sets, and the mean over sets of the ratio to `auto` as it is, with its standard error.
 """
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import oddsmith as od
-from benchmarks.contenders import wrong_share
+from benchmarks.bakeoff import Cell, game, played
+from benchmarks.contenders import Ours
+from benchmarks.entries import Entry
+from benchmarks.games import LABELLED, NOISES
 from benchmarks.timing import table
 from oddsmith.engines import each
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
@@ -83,23 +86,37 @@ VARIANTS: dict[str, Make] = {
 }
 
 
-def play(cell: tuple[str, Path, int, int]) -> tuple[float, float]:
-    """Progressive error of one variant on one shuffle of one set, and µs per step."""
-    name, path, shuffle, cap = cell
-    with np.load(path) as arrays:
-        x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
-    order = np.random.default_rng([shuffle, 2018]).permutation(len(y))[:cap]
-    policy, start = VARIANTS[name]([str(k) for k in range(int(y.max()) + 1)]), time.process_time()
-    error = wrong_share(policy, x[order], y[order], [shuffle, 2019])
-    return error, (time.process_time() - start) / len(order) * 1e6
+def play(cell: Cell) -> dict[str, Any]:
+    """One variant on one shuffle of one set."""
+    given = game(cell, standardised=False)
+    return played(given, Entry(cell.name, "", lambda g: Ours(VARIANTS[cell.name](list(g.rounds[0].names)))), np.inf)
 
 
-def cells(sets: list[Path], shuffles: int, cap: int) -> Iterator[tuple[str, Path, int, int]]:
-    return ((name, path, s, cap) for path in sets for s in range(shuffles) for name in VARIANTS)
+def cells(sets: list[Path], arguments: argparse.Namespace) -> Iterator[Cell]:
+    noises = NOISES if arguments.family == "clicks" else ("",)
+    for path, shuffle, noise, name in product(sets, range(arguments.shuffles), noises, VARIANTS):
+        yield Cell(str(path), arguments.family, noise, shuffle, arguments.cap, "oddsmith", name, np.inf)
+
+
+def rows(wanted: list[Cell], found: dict[int, dict[str, Any]]) -> Iterator[list[str]]:
+    """A line for each variant: mean regret, the mean over sets of its ratio to auto's, and time."""
+    regrets: dict[str, dict[tuple[str, str], list[float]]] = {}
+    times: dict[str, list[float]] = {}
+    for place, cell in enumerate(wanted):
+        result = found[place]
+        places = regrets.setdefault(cell.name, {}).setdefault((cell.path, cell.noise), [])
+        places.append(result["regret"] / result["steps"])
+        times.setdefault(cell.name, []).append(result["us"])
+    means = {name: np.array([np.mean(v) for v in by_set.values()]) for name, by_set in regrets.items()}
+    for name, mine in means.items():
+        ratio = mine / np.maximum(means["auto"], 1e-9)
+        spread = ratio.std(ddof=1) / np.sqrt(len(ratio))
+        yield [name, f"{mine.mean():.4f}", f"{ratio.mean():.3f} ± {spread:.3f}", f"{np.median(times[name]):,.0f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=LABELLED, default="labels")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/bakeoff"))
     parser.add_argument("--cap", type=int, default=1000)
     parser.add_argument("--shuffles", type=int, default=2)
@@ -107,23 +124,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     arguments = parser.parse_args()
     sets = [p for p in sorted(arguments.data.glob("*.npz")) if np.load(p)["X"].shape[1] <= arguments.widest]
-    wanted = list(cells(sets, arguments.shuffles, arguments.cap))
-    found: dict[str, dict[Path, list[float]]] = {name: {path: [] for path in sets} for name in VARIANTS}
-    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    results = each(play, wanted, engine="local", workers=arguments.workers)
-    for place, (error, us) in progress(results, len(wanted), "cells"):
-        found[wanted[place][0]][wanted[place][1]].append(error)
-        times[wanted[place][0]].append(us)
-    errors = {name: np.array([np.mean(by_set[path]) for path in sets]) for name, by_set in found.items()}
-    rows = []
-    for name, mine in errors.items():
-        ratio = mine / errors["auto"]
-        spread = ratio.std(ddof=1) / np.sqrt(len(sets))
-        rows.append(
-            [name, f"{mine.mean():.4f}", f"{ratio.mean():.3f} ± {spread:.3f}", f"{np.median(times[name]):,.0f}"]
-        )
-    print(f"{len(sets)} sets, {arguments.cap:,} rows at most, {arguments.shuffles} shuffles.\n")
-    print(table(["changed", "mean error", "ratio to auto", "µs per step"], rows))
+    wanted = list(cells(sets, arguments))
+    found = dict(progress(each(play, wanted, engine="local", workers=arguments.workers), len(wanted), "cells"))
+    print(f"{arguments.family}: {len(sets)} sets, {arguments.cap:,} rows at most, {arguments.shuffles} shuffles.\n")
+    print(table(["changed", "mean regret", "ratio to auto", "µs per step"], list(rows(wanted, found))))
 
 
 if __name__ == "__main__":

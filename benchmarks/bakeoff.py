@@ -1,14 +1,15 @@
-"""The bake-off: every labelled set of a folder as a bandit, our policies and peers on the same shuffles.
+"""The bake-off: our policies and peers on the same rounds, family by family.
 
-    python -m benchmarks.bakeoff --data ../shared/data/bakeoff --shuffles 5 --cap 5000
-    python -m benchmarks.bakeoff --family groups --shuffles 2 --cap 2000
+    python -m benchmarks.bakeoff --family labels --data ../shared/data/bakeoff --shuffles 3
+    python -m benchmarks.bakeoff --family worlds --shuffles 3
+    python -m benchmarks.bakeoff --family groups --data ../shared/data/choices --shuffles 3
 
-Progressive error: each row is shown once, in an order that belongs to the shuffle; the error is the share of wrong
-answers. With --family, sets of choices among items with features (`benchmarks.choices` says what a round is): regret to
-the best item of each round, against Vowpal Wabbit. A finished cell (set, shuffle, configuration) is a line of the
-results file, under a hash of the data, the library's version (our source, for ours), the shuffle and the cap: run
-again, only what is missing is done. A cell that takes longer than --cell-seconds is a DNF and is charged the error of
-uniform play; one that, after a fifth of that time, is on its way to more than twice of it is given up at once.
+`benchmarks.games` says what a round is, `benchmarks.entries` who takes part, `benchmarks.standings` what is made of it.
+Regret is counted by true means: on labels it is the number of wrong answers, on clicks that number times what a right
+answer is worth. A finished cell (set, shuffle, configuration) is a line of the family's results file, under a hash of
+the data, the library's version (our source, for ours), the shuffle and the cap: run again, only what is missing is
+done. A cell that takes longer than --cell-seconds is a DNF and is charged the regret of uniform play; one that, after a
+fifth of that time, is on its way to more than twice of it is given up at once.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -23,117 +26,98 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import choice_standings, standings
-from benchmarks.choices import FAMILIES, RULES, game
-from benchmarks.choosers import Entry, entries
-from benchmarks.contenders import Contender, ours, peers
+import oddsmith
+from benchmarks import click_worlds, standing_tables
+from benchmarks.entries import Entry, entries
+from benchmarks.games import CHOICES, FAMILIES, NOISES, RULES, Game, choices, labelled
 from oddsmith.engines import ENGINES, each
-from oddsmith.fingerprint import source_digest
 from oddsmith.progress import progress
 
 HERE = Path(__file__).parent
+SHARED = Path("../shared/data")
 
 
 class Cell(NamedTuple):
-    """One configuration on one shuffle of one set."""
+    """One configuration on one shuffle of one set (a file, or the name of a world)."""
 
     path: str
+    family: str
+    noise: str
     shuffle: int
     cap: int
     library: str
     name: str
     seconds: float
-    family: str = ""
 
-    def key(self, data: str) -> str:
+    def key(self, data: str, build: str) -> str:
         """A hash of everything the result depends on, the machine's speed aside."""
-        build = source_digest() if self.library == "oddsmith" else version(self.library)
-        parts = [data, self.shuffle, self.cap, self.library, self.name, build]
-        if self.family:
-            parts += [self.family, RULES]
+        parts = [data, RULES, self.family, self.noise, self.shuffle, self.cap, self.library, self.name, build]
         return sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-def contenders() -> dict[tuple[str, str], Contender]:
-    return {(c.library, c.name): c for c in [*ours(), *peers()]}
+def build(entry: Entry) -> str:
+    """The version of a library; for ours, a hash of the sources of which a policy is made."""
+    return source(entry.made_of) if entry.library == "oddsmith" else version(entry.library)
 
 
-def choosers(family: str) -> dict[tuple[str, str], Entry]:
-    return {(c.library, c.name): c for c in entries(family)}
+@lru_cache
+def source(made_of: tuple[str, ...]) -> str:
+    root, content = Path(oddsmith.__file__).parent, sha256()
+    for name in made_of:
+        for path in [root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py")):
+            content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return content.hexdigest()[:32]
+
+
+def everyone(family: str) -> dict[tuple[str, str], Entry]:
+    return {(entry.library, entry.name): entry for entry in entries(family, slow=True)}
+
+
+def game(cell: Cell, *, standardised: bool) -> Game:
+    """The rounds of a cell."""
+    if cell.family == "worlds":
+        return click_worlds.game(cell.path, shuffle=cell.shuffle, cap=cell.cap)
+    rest: Any = {"shuffle": cell.shuffle, "cap": cell.cap, "standardised": standardised}
+    if cell.family in CHOICES:
+        return choices(Path(cell.path), cell.family, **rest)
+    return labelled(Path(cell.path), cell.noise, **rest)
 
 
 def play(cell: Cell) -> dict[str, Any]:
-    """What a cell came to: error or regret, µs per step, and whether it finished."""
+    """What a cell came to: its regret, that of uniform play, µs a step, and whether it finished."""
+    entry = everyone(cell.family)[cell.library, cell.name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the peers
-        return play_choices(cell) if cell.family else play_labels(cell)
+        return played(game(cell, standardised=entry.standardised), entry, cell.seconds)
 
 
-def play_labels(cell: Cell) -> dict[str, Any]:
-    """The progressive error on labelled rows."""
-    with np.load(cell.path) as arrays:
-        x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
-    contender, n_arms = contenders()[cell.library, cell.name], int(y.max()) + 1
-    if contender.standardised:
-        sd = x.std(axis=0)
-        x = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
-    order = np.random.default_rng([cell.shuffle, 2018]).permutation(len(y))[: cell.cap]
-    uniforms = np.random.default_rng([cell.shuffle, 2019]).random(len(order)).tolist()
-    player = contender.player(n_arms, x.shape[1], cell.shuffle)
-    wrong, steps, seconds = _played(player, x[order], y[order], uniforms, cell)
-    finished = steps == len(order)
-    error = wrong / steps if finished else 1 - 1 / n_arms
-    return {
-        "error": error,
-        "steps": len(order),
-        "arms": n_arms,
-        "us": seconds / max(steps, 1) * 1e6,
-        "finished": finished,
-    }
-
-
-def _played(player: Any, x: Any, y: Any, uniforms: list[float], cell: Cell) -> tuple[float, int, float]:
-    start, wrong = time.process_time(), 0.0
-    for t in range(len(y)):
-        reward = float(player.act(x[t], uniforms[t]) == y[t])
-        player.learn(reward)
-        if hasattr(player, "tell"):
-            player.tell(int(y[t]))
-        wrong += 1 - reward
-        spent = time.process_time() - start
-        if _late(cell, spent, (t + 1) / len(y)):
-            return wrong, t + 1 if t + 1 < len(y) else t, spent
-    return wrong, len(y), time.process_time() - start
-
-
-def play_choices(cell: Cell) -> dict[str, Any]:
-    """The regret to the best item of each round, summed, and that of uniform play."""
-    entry = choosers(cell.family)[cell.library, cell.name]
-    played = game(Path(cell.path), cell.family, shuffle=cell.shuffle, cap=cell.cap, standardised=entry.standardised)
-    n, chooser = len(played.rounds), entry.chooser(played)
-    uniforms = np.random.default_rng([cell.shuffle, 2019]).random(n).tolist()
-    start, regret, finished, t = time.process_time(), 0.0, True, 0
-    for t, (now, uniform) in enumerate(zip(played.rounds, uniforms, strict=True), start=1):
-        reward = float(now.rewards[chooser.act(now, uniform)])
-        chooser.learn(reward)
-        regret += float(now.rewards.max()) - reward
-        if t < n and _late(cell, time.process_time() - start, t / n):
-            finished = False
+def played(given: Game, entry: Entry, seconds: float) -> dict[str, Any]:
+    """One run over a game; `squares` are those of each round's regret."""
+    n, player = len(given.rounds), entry.player(given)
+    uniforms = np.random.default_rng([given.shuffle, 2019]).random(n).tolist()
+    start, regrets, late = time.process_time(), np.zeros(n), False
+    for t, now in enumerate(given.rounds):
+        arm = player.act(now, uniforms[t])
+        player.learn(float(now.rewards[arm]))
+        regrets[t] = now.means.max() - now.means[arm]
+        if t + 1 < n and (late := _late(seconds, time.process_time() - start, (t + 1) / n)):
             break
-    uniform_regret = sum(float(now.rewards.max() - now.rewards.mean()) for now in played.rounds)
+    spent = time.process_time() - start
+    blind = np.array([now.means.max() - now.means.mean() for now in given.rounds])
     return {
-        "regret": regret if finished else uniform_regret,
-        "uniform": uniform_regret,
+        "regret": float(blind.sum() if late else regrets.sum()),
+        "squares": float((blind**2).sum() if late else (regrets**2).sum()),
+        "uniform": float(blind.sum()),
         "steps": n,
-        "arms": float(np.mean([len(now.names) for now in played.rounds])),
-        "us": (time.process_time() - start) / t * 1e6,
-        "finished": finished,
+        "arms": float(np.mean([len(now.names) for now in given.rounds])),
+        "us": spent / (t + 1) * 1e6,
+        "finished": not late,
     }
 
 
-def _late(cell: Cell, spent: float, share: float) -> bool:
+def _late(seconds: float, spent: float, share: float) -> bool:
     """Whether a cell took too long, or is on its way to."""
-    return spent > cell.seconds or (spent > cell.seconds / 5 and spent / share > 2 * cell.seconds)
+    return spent > seconds or (spent > seconds / 5 and spent / share > 2 * seconds)
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
@@ -148,67 +132,91 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+def sets(arguments: argparse.Namespace) -> dict[str, str]:
+    """Files or names of worlds that were asked for, each with a hash of its content."""
+    if arguments.family == "worlds":
+        found = dict.fromkeys(click_worlds.WORLDS, "")
+    else:
+        found = {str(path): "" for path in sorted(arguments.data.glob("*.npz"))}
+    found = {path: "" for path in found if not arguments.sets or Path(path).stem in arguments.sets}
+    if not found:
+        sys.exit(f"sets must be .npz files of {arguments.data}, or worlds; got none that were asked for")
+    return {path: click_worlds.digest(path) if arguments.family == "worlds" else _content(path) for path in found}
+
+
+def _content(path: str) -> str:
+    """A hash of a set, with what is written about it."""
+    about = Path(path).with_suffix(".json")
+    return sha256(Path(path).read_bytes() + (about.read_bytes() if about.exists() else b"")).hexdigest()
+
+
+def cells(arguments: argparse.Namespace) -> Iterator[tuple[str, Cell]]:
+    """All cells asked for, with their keys: the first shuffle of everything before the second."""
+    hashes = sets(arguments)
+    family = arguments.family
+    chosen = [
+        entry
+        for entry in entries(family, slow=arguments.slow)
+        if not arguments.only or any(word in f"{entry.library} {entry.name}" for word in arguments.only)
+    ]
+    for shuffle in range(arguments.shuffles):
+        for entry in chosen:
+            for noise in NOISES if family == "clicks" else ("",):
+                for path, data in hashes.items():
+                    seconds = min(entry.seconds, arguments.cell_seconds)
+                    cell = Cell(path, family, noise, shuffle, arguments.cap, entry.library, entry.name, seconds)
+                    yield cell.key(data, build(entry)), cell
+
+
 def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """All cells asked for, from the results file or played now."""
-    sets = sorted(arguments.data.glob("*.npz"))
-    if arguments.sets:
-        sets = [path for path in sets if path.stem in arguments.sets]
-    if not sets:
-        sys.exit(f"data must be a folder with .npz files; got {arguments.data} without any that were asked for")
-    known, hashes = read(arguments.results), {path: _content(path, arguments.family) for path in sets}
-    everyone = choosers(arguments.family) if arguments.family else contenders()
-    chosen = [c for c in everyone if not arguments.only or any(word in " ".join(c) for word in arguments.only)]
-    cells = {
-        cell.key(hashes[path]): cell
-        for shuffle in range(arguments.shuffles)
-        for path in sets
-        for library, name in chosen
-        for cell in [
-            Cell(str(path), shuffle, arguments.cap, library, name, arguments.cell_seconds, arguments.family or "")
-        ]
-    }
+    known, wanted = read(arguments.results), dict(cells(arguments))
     # a cell that did not finish in less time than is allowed now is tried again
-    done = {key for key, r in known.items() if r["finished"] or r["seconds"] >= arguments.cell_seconds}
-    missing = [key for key in cells if key not in done]
-    results = each(play, [cells[key] for key in missing], engine=arguments.engine, workers=arguments.workers)
+    missing = [
+        key
+        for key, cell in wanted.items()
+        if key not in known or not (known[key]["finished"] or known[key]["seconds"] >= cell.seconds)
+    ]
+    if arguments.only_known:
+        return [known[key] for key in wanted if key in known]
+    results = each(play, [wanted[key] for key in missing], engine=arguments.engine, workers=arguments.workers)
     with arguments.results.open("a") as file:
         for place, result in progress(results, len(missing), "cells"):
-            cell = cells[missing[place]]
+            cell = wanted[missing[place]]
             record = {"key": missing[place], "set": Path(cell.path).stem, **cell._asdict(), **result}
             del record["path"]
             known[record["key"]] = record
             file.write(json.dumps(record) + "\n")
             file.flush()
-    return [known[key] for key in cells]
-
-
-def _content(path: Path, family: str | None) -> str:
-    """A hash of a set, with what is written about it where rounds depend on that."""
-    about = path.with_suffix(".json").read_bytes() if family else b""
-    return sha256(path.read_bytes() + about).hexdigest()
+    return [known[key] for key in wanted]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", choices=FAMILIES, help="choices among items with features (default: labels)")
-    parser.add_argument("--data", type=Path, help="folder of .npz files (default: that of the family in ../shared)")
+    parser.add_argument("--family", choices=FAMILIES, default="labels")
+    parser.add_argument("--data", type=Path, help="folder of .npz files, or one with a folder for each family")
     parser.add_argument("--sets", nargs="*", default=(), help="names of sets (default: all)")
     parser.add_argument("--only", nargs="*", default=(), help="configurations with one of these words")
-    parser.add_argument("--shuffles", type=int, default=5)
-    parser.add_argument("--cap", type=int, default=5000, help="rows of a set, at most")
+    parser.add_argument("--slow", action="store_true", help="libraries that take hours at 5,000 rows, too")
+    parser.add_argument("--shuffles", type=int, default=3)
+    parser.add_argument("--cap", type=int, help="rounds of a set, at most (default: 5000; for choices 2000)")
     parser.add_argument("--cell-seconds", type=float, default=300.0, help="CPU time of a cell before it is a DNF")
     parser.add_argument("--engine", choices=ENGINES, default="local")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--results", type=Path, help="results, read and added to")
+    parser.add_argument("--only-known", action="store_true", help="tables of what was played, playing nothing")
     parser.add_argument("--out", type=Path, help="folder for tables and figures")
     arguments = parser.parse_args()
     family = arguments.family
-    arguments.data = arguments.data or Path("../shared/data") / (f"choices/{family}" if family else "bakeoff")
-    arguments.results = arguments.results or HERE / ("choices.jsonl" if family else "bakeoff.jsonl")
-    if not arguments.data.is_dir():
+    if arguments.data is None:
+        arguments.data = SHARED / ("choices" if family in CHOICES else "bakeoff")
+    if (arguments.data / family).is_dir():
+        arguments.data = arguments.data / family
+    if family != "worlds" and not arguments.data.is_dir():
         sys.exit(f"data must be a folder of .npz files; got {arguments.data}")
-    records = run(arguments)
-    print((choice_standings if family else standings).report(records, arguments.out))
+    arguments.cap = arguments.cap or (2000 if family in CHOICES else 5000)
+    arguments.results = arguments.results or HERE / "results" / f"{family}.jsonl"
+    print(standing_tables.report(run(arguments), arguments.out))
 
 
 if __name__ == "__main__":

@@ -1,100 +1,131 @@
-"""Who takes part in the bake-off: our policies, and peers in their strongest form."""
+"""Players of the bake-off: our policies, and peers at their strongest; `benchmarks.entries` says who takes part."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 import oddsmith as od
-from oddsmith.experts.learners import LearningExperts
-from oddsmith.policies.auto import SIZES
+from benchmarks.games import Game, Round
+from oddsmith.offer import offered
 
 
 class Player(Protocol):
-    """One run: an arm for a context, then the reward of that arm."""
+    """One run: the place of an arm of a round, then the reward of that arm."""
 
-    def act(self, x: Any, uniform: float) -> int: ...
+    def act(self, now: Round, uniform: float) -> int: ...
 
     def learn(self, reward: float) -> None: ...
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A configuration with a name, the library it comes from, and a player for so many arms and numbers.
-
-    `standardised`: whether it is given numbers of mean 0 and variance 1 over the whole set, as peers are.
-    """
-
-    name: str
-    library: str
-    player: Callable[[int, int, int], Player]
-    standardised: bool = True
-
-
 class Ours:
-    """Any policy of this library."""
+    """A policy of ours that knows its arms: contexts as they come."""
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.state, self.step = policy, policy.init(), 0
         self.decision: Any = None
 
-    def act(self, x: Any, uniform: float) -> int:
+    def seen(self, now: Round) -> Any:
+        """What the policy is given of a round."""
+        return now.shared if now.context is None else now.context
+
+    def act(self, now: Round, uniform: float) -> int:
         self.step += 1
-        self.decision = od.decide(self.policy, self.state, x, uniform, step=self.step)
+        self.decision = od.decide(self.policy, self.state, self.seen(now), uniform, step=self.step)
         return int(self.decision.arm)
 
     def learn(self, reward: float) -> None:
         self.state = self.policy.update(self.state, self.decision, reward)
 
 
-def wrong_share(policy: Any, x: Any, y: Any, seed: list[int]) -> float:
-    """The progressive error of one of our policies over labelled rows."""
-    player, wrong = Ours(policy), 0.0
-    for context, answer, uniform in zip(x, y, np.random.default_rng(seed).random(len(y)).tolist(), strict=True):
-        reward = float(player.act(context, uniform) == answer)
-        player.learn(reward)
-        wrong += 1 - reward
-    return wrong / len(y)
+class OursOnNumbers(Ours):
+    """A linear policy of ours: the numbers that peers are given, or a row for each item, with a constant."""
+
+    def __init__(self, policy: Any, *, a_row_each: bool = False) -> None:
+        super().__init__(policy)
+        self.a_row_each = a_row_each
+
+    def seen(self, now: Round) -> Any:
+        x = joined(now) if self.a_row_each else now.shared
+        return np.concatenate([x / np.sqrt(x.shape[-1]), np.ones((*x.shape[:-1], 1))], axis=-1)
+
+
+class OursOnOffers(Ours):
+    """A policy of ours whose arms come with the call."""
+
+    def act(self, now: Round, uniform: float) -> int:
+        self.step += 1
+        offer = offered(now.shared if len(now.shared) else None, dict(zip(now.names, now.own, strict=True)))
+        decision = od.decide(self.policy, self.state, offer, uniform, step=self.step)
+        self.decision = decision._replace(context=offer.context, arms=offer.arms, features=offer.features)
+        return int(decision.arm)
 
 
 class Vowpal:
-    """Vowpal Wabbit, ADF, shared features crossed with the arm; costs are 1 - reward."""
+    """Vowpal Wabbit, ADF: what holds for all in the namespace s, items in a; costs are 1 - reward."""
 
-    def __init__(self, n_arms: int, options: str, seed: int) -> None:
+    def __init__(self, options: str, game: Game) -> None:
         from vowpalwabbit import Workspace
 
-        base = "--cb_explore_adf --quiet -q sa --cb_type mtr --noconstant --cb_min_cost 0 --cb_max_cost 1 --random_seed"
-        self.model, self.n_arms = Workspace(f"{base} {seed + 1} {options}"), n_arms
-        self.shared, self.arm, self.odds = "", 0, 1.0
+        base = "--cb_explore_adf --quiet --cb_type mtr --cb_min_cost 0 --cb_max_cost 1 --random_seed"
+        self.model, self.lasting = Workspace(f"{base} {game.shuffle + 1} {options}"), game.lasting
+        self.lines: list[str] = []
+        self.arm, self.lead, self.odds = 0, 0, 1.0
 
-    def act(self, x: Any, uniform: float) -> int:
-        words = " ".join(f"{i}:{v:.5g}" for i, v in enumerate(x.tolist()) if v != 0.0)
-        self.shared = f"shared |s {words} c:1"
-        odds = np.asarray(self.model.predict([self.shared, *(f"|a {k}" for k in range(self.n_arms))]))
-        self.arm = min(int(np.searchsorted(np.cumsum(odds), uniform * odds.sum(), side="right")), self.n_arms - 1)
+    def act(self, now: Round, uniform: float) -> int:
+        self.lines = lines_of(now, self.lasting)
+        self.lead = len(self.lines) - len(now.names)
+        odds = np.asarray(self.model.predict(self.lines))
+        self.arm = min(int(np.searchsorted(np.cumsum(odds), uniform * odds.sum(), side="right")), len(odds) - 1)
         self.odds = max(float(odds[self.arm] / odds.sum()), 1e-6)
         return self.arm
 
     def learn(self, reward: float) -> None:
-        label = f"0:{1 - reward:g}:{self.odds:.6g} "
-        self.model.learn([self.shared, *(f"{label if k == self.arm else ''}|a {k}" for k in range(self.n_arms))])
+        place = self.lead + self.arm
+        self.lines[place] = f"0:{1 - reward:g}:{self.odds:.6g} {self.lines[place]}"
+        self.model.learn(self.lines)
 
 
-class Mabwiser:
-    """LinUCB and LinTS of mabwiser, with a constant among the features."""
+def joined(now: Round) -> Any:
+    """A row of numbers for each item: what holds for all, then what is known of it."""
+    return np.concatenate([np.broadcast_to(now.shared, (len(now.own), len(now.shared))), now.own], axis=1)
 
-    def __init__(self, n_arms: int, dim: int, kind: str, alpha: float, seed: int) -> None:
+
+def lines_of(now: Round, lasting: bool) -> list[str]:
+    """A round in Vowpal Wabbit's text format; names that last are features of their items."""
+    shared = [f"shared |s {_words(now.shared)} c:1"] if len(now.shared) else []
+    names = [f" {name.replace(' ', '_').replace(':', '_')}" if lasting else "" for name in now.names]
+    return shared + [f"|a{name} {_words(row)}" for name, row in zip(names, now.own, strict=True)]
+
+
+def _words(row: Any) -> str:
+    return " ".join(f"{i}:{v:.5g}" for i, v in enumerate(row.tolist()) if v != 0.0)
+
+
+class Linear:
+    """A peer that is given numbers of length 1 or so, with a constant among them."""
+
+    def __init__(self, game: Game) -> None:
+        self.n_arms, self.dim = len(game.rounds[0].names), len(game.rounds[0].shared) + 1
+        self.x: Any = np.zeros((1, self.dim))
+        self.arm = 0
+
+    def row(self, now: Round) -> Any:
+        """The numbers of a round (1, dim)."""
+        return np.append(now.shared / np.sqrt(len(now.shared)), 1.0)[None]
+
+
+class Mabwiser(Linear):
+    """LinUCB and LinTS of mabwiser."""
+
+    def __init__(self, kind: str, alpha: float, game: Game) -> None:
         from mabwiser.mab import MAB, LearningPolicy
 
-        policy = getattr(LearningPolicy, kind)(alpha=alpha)
-        self.model = MAB(list(range(n_arms)), policy, seed=seed)
-        self.model.fit([0], [0.0], contexts=np.zeros((1, dim + 1)))
-        self.x, self.arm = np.zeros((1, dim + 1)), 0
+        super().__init__(game)
+        self.model = MAB(list(range(self.n_arms)), getattr(LearningPolicy, kind)(alpha=alpha), seed=game.shuffle)
+        self.model.fit([0], [0.0], contexts=self.x)
 
-    def act(self, x: Any, uniform: float) -> int:
-        self.x = np.append(x / np.sqrt(len(x)), 1.0)[None]
+    def act(self, now: Round, uniform: float) -> int:
+        self.x = self.row(now)
         self.arm = int(self.model.predict(self.x))
         return self.arm
 
@@ -102,38 +133,37 @@ class Mabwiser:
         self.model.partial_fit([self.arm], [reward], contexts=self.x)
 
 
-class River:
-    """LinUCB (disjoint) of river, with a constant among the features."""
+class River(Linear):
+    """LinUCB (disjoint) of river."""
 
-    def __init__(self, n_arms: int, alpha: float, seed: int) -> None:
+    def __init__(self, alpha: float, game: Game) -> None:
         from river.bandit import LinUCBDisjoint
 
-        self.model, self.arms = LinUCBDisjoint(alpha=alpha, beta=1.0, seed=seed), list(range(n_arms))
-        self.x: dict[str, float] = {}
-        self.arm: Any = 0
+        super().__init__(game)
+        self.model, self.arms = LinUCBDisjoint(alpha=alpha, beta=1.0, seed=game.shuffle), list(range(self.n_arms))
 
-    def act(self, x: Any, uniform: float) -> int:
-        self.x = {str(i): float(v) for i, v in enumerate(np.append(x / np.sqrt(len(x)), 1.0))}
-        self.arm = self.model.pull(self.arms, context=self.x)
-        return int(self.arm)
+    def act(self, now: Round, uniform: float) -> int:
+        self.x = {str(i): float(v) for i, v in enumerate(self.row(now)[0])}
+        self.arm = int(self.model.pull(self.arms, context=self.x))
+        return self.arm
 
     def learn(self, reward: float) -> None:
         self.model.update(self.arm, self.x, reward)
 
 
-class ContextualBandits:
-    """LinUCB of contextualbandits (its LinTS decides at random in this version, and is left out)."""
+class ContextualBandits(Linear):
+    """LinUCB of contextualbandits, which has a constant itself (its LinTS decides at random here, and is left out)."""
 
-    def __init__(self, n_arms: int, dim: int, alpha: float, seed: int) -> None:
+    def __init__(self, alpha: float, game: Game) -> None:
         from contextualbandits.online import LinUCB
 
-        self.model = LinUCB(nchoices=n_arms, alpha=alpha, random_state=seed + 1)
-        self.x, self.arm = np.zeros((1, dim)), 0
+        super().__init__(game)
+        self.model = LinUCB(nchoices=self.n_arms, alpha=alpha, random_state=game.shuffle + 1)
         self.known = False
 
-    def act(self, x: Any, uniform: float) -> int:
-        self.x = (x / np.sqrt(len(x)))[None]
-        self.arm = int(self.model.predict(self.x)[0]) if self.known else int(uniform * self.model.nchoices)
+    def act(self, now: Round, uniform: float) -> int:
+        self.x = (now.shared / np.sqrt(len(now.shared)))[None]
+        self.arm = int(self.model.predict(self.x)[0]) if self.known else int(uniform * self.n_arms)
         return self.arm
 
     def learn(self, reward: float) -> None:
@@ -141,105 +171,21 @@ class ContextualBandits:
         self.known = True
 
 
-class BayesianBandits:
+class BayesianBandits(Linear):
     """Linear Thompson sampling and UCB (by 100 draws) of bayesianbandits: ridge 1, noise of this scale."""
 
-    def __init__(self, n_arms: int, dim: int, rule: str, scale: float, seed: int) -> None:
+    def __init__(self, rule: str, scale: float, game: Game) -> None:
         from bayesianbandits import Arm, ContextualAgent, NormalRegressor, ThompsonSampling, UpperConfidenceBound
 
-        learners = [NormalRegressor(alpha=scale**-2, beta=scale**-2) for _ in range(n_arms)]
+        super().__init__(game)
+        learners = [NormalRegressor(alpha=scale**-2, beta=scale**-2) for _ in range(self.n_arms)]
         policy = ThompsonSampling() if rule == "LinTS" else UpperConfidenceBound(0.84, samples=100)
-        self.model = ContextualAgent([Arm(k, learner=m) for k, m in enumerate(learners)], policy, random_seed=seed)
-        self.x = np.zeros((1, dim + 1))
+        arms = [Arm(k, learner=m) for k, m in enumerate(learners)]
+        self.model = ContextualAgent(arms, policy, random_seed=game.shuffle)
 
-    def act(self, x: Any, uniform: float) -> int:
-        self.x = np.append(x / np.sqrt(len(x)), 1.0)[None]
+    def act(self, now: Round, uniform: float) -> int:
+        self.x = self.row(now)
         return int(self.model.pull(self.x)[0])
 
     def learn(self, reward: float) -> None:
         self.model.update(self.x, np.array([reward]))
-
-
-class Supervised:
-    """No bandit: logistic regression that is told every answer, a check of what the set allows (not ranked)."""
-
-    def __init__(self, n_arms: int) -> None:
-        from sklearn.linear_model import SGDClassifier
-
-        self.model, self.classes, self.x = SGDClassifier(loss="log_loss", random_state=0), np.arange(n_arms), None
-        self.known = False
-
-    def act(self, x: Any, uniform: float) -> int:
-        self.x = x[None]
-        return int(self.model.predict(self.x)[0]) if self.known else 0
-
-    def tell(self, answer: int) -> None:
-        self.model.partial_fit(self.x, [answer], self.classes)
-        self.known = True
-
-    def learn(self, reward: float) -> None:
-        """It learns from `tell`."""
-
-
-def _auto(size: str, n_arms: int, dim: int, seed: int) -> Ours:
-    return Ours(od.auto([str(k) for k in range(n_arms)], size=size))
-
-
-def _alone(learners: tuple[Any, ...], blend: int, n_arms: int, dim: int, seed: int) -> Ours:
-    """One expert of `auto` by itself: a learner, or only the blend."""
-    bank = LearningExperts([str(k) for k in range(n_arms)], learners, blend=blend)
-    prior = np.eye(len(bank.names))[-1]
-    return Ours(od.GeneralizedThompsonSampling(bank, od.square_loss, eta=2.0, gamma=0.005, prior=prior))
-
-
-def ours() -> Iterator[Contender]:
-    """Our policies, each given numbers as they are: auto, and each of its experts alone."""
-    for size in ("normal", "small"):
-        name = "auto" if size == "normal" else f"auto, {size}"
-        yield Contender(name, "oddsmith", partial(_auto, size), standardised=False)
-    learners = SIZES["normal"]
-    for learner in learners:
-        yield Contender(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), 0), standardised=False)
-    yield Contender("alone: blend", "oddsmith", partial(_alone, learners, len(learners)), standardised=False)
-
-
-def _vowpal(options: str, n_arms: int, dim: int, seed: int) -> Vowpal:
-    return Vowpal(n_arms, options, seed)
-
-
-def _mabwiser(kind: str, alpha: float, n_arms: int, dim: int, seed: int) -> Mabwiser:
-    return Mabwiser(n_arms, dim, kind, alpha, seed)
-
-
-def _contextualbandits(alpha: float, n_arms: int, dim: int, seed: int) -> ContextualBandits:
-    return ContextualBandits(n_arms, dim, alpha, seed)
-
-
-def _river(n_arms: int, dim: int, seed: int) -> River:
-    return River(n_arms, 1.0, seed)
-
-
-def _bayesianbandits(rule: str, scale: float, n_arms: int, dim: int, seed: int) -> BayesianBandits:
-    return BayesianBandits(n_arms, dim, rule, scale, seed)
-
-
-def _supervised(n_arms: int, dim: int, seed: int) -> Supervised:
-    return Supervised(n_arms)
-
-
-def peers() -> Iterator[Contender]:
-    """Peers with their usual settings over a small grid; add yours here."""
-    for exploration in ("--squarecb", "--regcbopt", "--bag 5 --greedify", "--cover 5", "--rnd 3", "--epsilon 0.05"):
-        for rate in (0.5, 2.0, 10.0):
-            options = f"{exploration} -l {rate:g}"
-            yield Contender(f"vw {options}", "vowpalwabbit", partial(_vowpal, options))
-    for alpha in (1.0, 0.5, 0.2):
-        yield Contender(f"LinUCB {alpha:g}", "mabwiser", partial(_mabwiser, "LinUCB", alpha))
-        yield Contender(f"LinTS {alpha / 5:g}", "mabwiser", partial(_mabwiser, "LinTS", alpha / 5))
-        yield Contender(f"LinUCB {alpha:g}", "contextualbandits", partial(_contextualbandits, alpha))
-    yield Contender("LinUCB", "river", _river)
-    for scale in (0.2, 0.1):
-        yield Contender(f"LinTS {scale:g}", "bayesianbandits", partial(_bayesianbandits, "LinTS", scale))
-    for scale in (1.0, 0.5):
-        yield Contender(f"LinUCB {scale:g}", "bayesianbandits", partial(_bayesianbandits, "LinUCB", scale))
-    yield Contender("told every answer", "scikit-learn", _supervised)

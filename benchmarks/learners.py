@@ -1,33 +1,59 @@
 """What `auto` costs: a step next to Vowpal Wabbit's, and growth of time and memory with features and arms."""
 
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import oddsmith as od
-from benchmarks.contenders import Ours, Vowpal
+from benchmarks import offers
+from benchmarks.contenders import Ours, OursOnOffers, Player, Vowpal
+from benchmarks.games import Game, Round
 from benchmarks.timing import Timing, interleaved, table
+from oddsmith import kernels
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
 from oddsmith.policies.auto import SIZES
 from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, pyplot
 
 ARMS, DIM, CHUNK, ROUNDS = 10, 20, 500, 9
 FEATURES, MANY_ARMS = (5, 20, 80, 320), (2, 10, 50)
+VOWPAL = "Vowpal Wabbit, squarecb"
 
 
-def loop(player: Any, n_arms: int, dim: int, chunk: int = CHUNK) -> Callable[[], int]:
-    """Rounds of one long run on a world of classes, so that refits fall where they fall."""
+def classes(n_arms: int, dim: int, steps: int) -> Game:
+    """Rounds of a world of classes."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(n_arms, dim))
+    centres, answers, right = rng.normal(size=(n_arms, dim)), rng.integers(0, n_arms, steps), np.eye(n_arms)
+    contexts = centres[answers] + rng.normal(size=(steps, dim))
+    names, none = tuple(str(k) for k in range(n_arms)), np.zeros((n_arms, 0))
+    return Game([Round(x, none, names, right[y], right[y]) for x, y in zip(contexts, answers, strict=True)], True)
 
-    def run() -> int:
-        answers = rng.integers(0, n_arms, chunk)
-        contexts = centres[answers] + rng.normal(size=(chunk, dim))
-        for answer, context, uniform in zip(answers, contexts, rng.random(chunk).tolist(), strict=True):
-            player.learn(float(player.act(context, uniform) == answer))
-        return chunk
+
+def items(steps: int) -> Game:
+    """Rounds of arms that come with the call."""
+    rounds: list[Round] = []
+    while len(rounds) < steps:
+        rounds += offers.problem(offers.ARMS, seed=len(rounds)).rounds
+    return Game(rounds[:steps], True)
+
+
+def loop(player: Player, given: Game, chunk: int = CHUNK, choice: str = "auto") -> Callable[[], int | list[int]]:
+    """Chunks of one long run, so that growth falls where it falls; the run begins anew when its rounds are used up."""
+    place, uniforms = 0, np.random.default_rng(1).random(len(given.rounds)).tolist()
+
+    def run() -> list[int]:
+        nonlocal place
+        kernels.use(choice)
+        spent = []
+        for _ in range(chunk):
+            now, start = given.rounds[place], time.thread_time_ns()
+            player.learn(float(now.rewards[player.act(now, uniforms[place])]))
+            spent.append(time.thread_time_ns() - start)
+            place = (place + 1) % len(uniforms)
+        return spent
 
     return run
 
@@ -46,20 +72,28 @@ def size(tree: Any) -> int:
     return sum(size(part) for part in tree) if isinstance(tree, tuple) else int(np.asarray(tree).nbytes)
 
 
-def against_vowpal() -> list[list[str]]:
-    players: dict[str, Any] = {"Vowpal Wabbit, squarecb": Vowpal(ARMS, "--squarecb -l 2", 0)}
-    players |= {f"auto, {size}": auto(size, ARMS) for size in SIZES}
-    timings = interleaved({name: loop(player, ARMS, DIM) for name, player in players.items()}, ROUNDS)
-    base = timings["Vowpal Wabbit, squarecb"].cpu
-    return [
-        [
-            name,
-            f"{timing.cpu:,.0f}",
-            f"{timing.cpu / base:.1f}×",
-            f"{size(players[name].state) / 1e6:,.1f}" if isinstance(players[name], Ours) else "",
-        ]
-        for name, timing in timings.items()
-    ]
+def cases() -> Iterator[tuple[str, Game, Callable[[str], Ours]]]:
+    """What is timed next to Vowpal Wabbit: a name, rounds, and our policy of a size."""
+    steps = CHUNK * (ROUNDS + 1)
+    for n_arms, dim in ((ARMS, DIM), (27, 60)):
+        yield f"{n_arms} arms × {dim} numbers", classes(n_arms, dim, steps), partial(auto, n_arms=n_arms)
+    yield "50 arms offered × 30 numbers", items(steps), lambda s: OursOnOffers(od.auto(size=s))
+
+
+def against_vowpal() -> Iterator[list[str]]:
+    """Each case and size, compiled and not: µs of CPU a step, ratios within one run, the longest step, the state."""
+    for name, given, make in cases():
+        wanted = [(s, choice) for choice in ("numba", "numpy") for s in ("normal", "small")]
+        players = {f"auto, {s}, {choice}": make(s) for s, choice in wanted}
+        loops = {label: loop(player, given, choice=label.rsplit(", ", 1)[1]) for label, player in players.items()} | {
+            VOWPAL: loop(Vowpal("--squarecb -l 2 -q sa --noconstant", given), given)
+        }
+        timings = interleaved(loops, ROUNDS)
+        for label, timing in timings.items():
+            ratio, longest = timing.cpu / timings[VOWPAL].cpu, timing.longest / 1e3
+            memory = f"{size(players[label].state) / 1e6:,.1f}" if label in players else ""
+            yield [name, label, f"{timing.cpu:,.0f}", f"{ratio:.2f}", f"{longest:.1f}", memory]
+    kernels.use("auto")
 
 
 def growth() -> Iterator[tuple[str, int, int, Timing, int]]:
@@ -73,7 +107,8 @@ def growth() -> Iterator[tuple[str, int, int, Timing, int]]:
     }
     for n_arms, dim in [(ARMS, d) for d in FEATURES] + [(k, DIM) for k in MANY_ARMS if k != ARMS]:
         players = {name: make(n_arms) for name, make in makers.items()}
-        timings = interleaved({name: loop(p, n_arms, dim, 150) for name, p in players.items()}, 5)
+        given = classes(n_arms, dim, 900)
+        timings = interleaved({name: loop(p, given, 150) for name, p in players.items()}, 5)
         for name, timing in timings.items():
             yield name, n_arms, dim, timing, size(players[name].state)
 
@@ -103,17 +138,19 @@ def draw(measured: list[tuple[str, int, int, Timing, int]], path: Path) -> None:
 
 
 def report(figures: Path) -> str:
-    rows, measured = against_vowpal(), list(growth())
+    rows, measured = list(against_vowpal()), list(growth())
     draw(measured, figures / "learners.png")
     cells = [[name, str(k), str(d), f"{t.cpu:,.0f}", f"{b / 1e6:,.1f}"] for name, k, d, t, b in measured]
+    header = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, ms", "MB of state"]
     return f"""## What auto costs
 
-µs of CPU per decision and reward at {ARMS} arms and {DIM} features, {CHUNK * (ROUNDS + 1):,} steps of one run, the
-forest's refits within; Vowpal Wabbit through its Python loop on text.
+µs of CPU for a decision and its reward, next to Vowpal Wabbit's Python loop on the same input, text made in the loop:
+medians of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, growth of the forest
+within. *numba*: with compiled twins; *numpy*: without.
 
-{table(["policy", "µs per step", "÷ Vowpal Wabbit", "MB of state"], rows)}
+{table(header, rows)}
 
-Growth; the state of a regression is K (d + n + 1)² numbers, the forest's is bounded by its window.
+Growth; the forest's state is bounded by its window.
 
 {table(["policy", "arms", "numbers", "µs per step", "MB of state"], cells)}
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oddsmith as od
-from benchmarks.choices import Round
-from benchmarks.choosers import OnOffers, lines_of
+from benchmarks.contenders import OursOnOffers, lines_of
+from benchmarks.games import Round
 from benchmarks.peers import pick
 from benchmarks.timing import Timing, interleaved, machine, table
 
@@ -43,13 +43,13 @@ def problem(n_arms: int, seed: int = 0) -> Problem:
         drawn, shared = rng.choice(len(known), n_arms, replace=False), rng.normal(size=CONTEXT)
         means = 1 / (1 + np.exp(-(known[drawn] @ (shared @ weights))))
         rewards = (rng.random(n_arms) < means).astype(float)
-        rounds.append(Round(shared, known[drawn], tuple(f"item-{k}" for k in drawn), rewards))
+        rounds.append(Round(shared, known[drawn], tuple(f"item-{k}" for k in drawn), rewards, means))
     return Problem(rounds, rng.random(len(rounds)).tolist())
 
 
-def through_policy(given: Problem, size: str = "normal") -> Callable[[], int]:
+def through_policy(given: Problem, size: str = "normal") -> Callable[[], int | list[int]]:
     """Offer, odds, draw and update; what was learnt in a round of timing stays for the next."""
-    chooser = OnOffers(od.auto(size=size))
+    chooser = OursOnOffers(od.auto(size=size))
 
     def run() -> int:
         for now, uniform in zip(given.rounds, given.uniforms, strict=True):
@@ -59,7 +59,7 @@ def through_policy(given: Problem, size: str = "normal") -> Callable[[], int]:
     return run
 
 
-def through_vowpal(given: Problem, texts: list[list[str]] | None) -> Callable[[], int]:
+def through_vowpal(given: Problem, texts: list[list[str]] | None) -> Callable[[], int | list[int]]:
     """`predict` on text, `learn` on the same text with a label."""
     from vowpalwabbit import Workspace
 

@@ -1,212 +1,218 @@
-"""Standings of a bake-off: mean error, mean rank, significant wins minus losses, time; tables and figures.
+"""What a family's results come to: auto against single peers, the best of each set in hindsight, and its own experts.
 
-Ranked are `auto` and the peers. What is told every answer is a check of the set; an expert of `auto` alone is what
-`auto` is compared with to see what following them costs.
+What is compared is the regret a round (on labels the share of wrong answers), in worlds the regret over that of uniform
+play. Two configurations are compared on the shuffles that both played. Labels, clicks and worlds are averaged over
+sets; choices, whose rewards have units of their own, by geometric means.
 """
 
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, rankdata, studentized_range
+from scipy.stats import norm
 
-from benchmarks.timing import table
-from oddsmith.reports.style import COLOURS, panels, pyplot
+from benchmarks.games import CHOICES
+from oddsmith.arrays import Array, Ints
 
 AUTO = "oddsmith: auto"
+LEAST = 1e-3
+"""A regret of less counts as so much in ratios: a thousandth of a reward each round."""
+MUCH_WORSE, MANY_ROUNDS = 1.10, 1000
+
+Record = dict[str, Any]
 
 
-class Standings(NamedTuple):
-    """Names of configurations and sets, mean errors over shuffles (sets, configurations), rows played of each set."""
+class Pair(NamedTuple):
+    """Two configurations, set by set, on the shuffles both played: values, squared standard errors, and rounds."""
 
-    names: list[str]
-    sets: list[str]
-    errors: Any
-    sizes: Any
+    mine: Array
+    theirs: Array
+    spread: Array
+    other_spread: Array
+    rounds: Ints
 
-    def of(self, *names: str) -> "Standings":
-        """Only these configurations."""
-        places = [self.names.index(name) for name in names]
-        return self._replace(names=list(names), errors=self.errors[:, places])
+    def wins(self, factor: float = 1.0) -> Array:
+        """1 where mine is significantly below `factor` times theirs, -1 where it is above, else 0 (one-sided, 0.05).
+
+        As in the study of Bietti, Agarwal and Langford: a z-test with the variances of both, those of a single shuffle.
+        """
+        scale = np.sqrt(np.maximum(self.spread + factor**2 * self.other_spread, 1e-300))
+        z = (factor * self.theirs - self.mine) / scale
+        signs: Array = np.sign(z) * (norm.sf(np.abs(z)) < 0.05)
+        return signs
 
 
-def named(record: dict[str, Any]) -> str:
+class Field(NamedTuple):
+    """The runs of a family (of clicks: at one noise): by configuration, then by set and shuffle."""
+
+    family: str
+    noise: str
+    runs: dict[str, dict[tuple[str, int], Record]]
+
+    @property
+    def title(self) -> str:
+        return f"{self.family} {self.noise}".strip()
+
+    @property
+    def sets(self) -> list[str]:
+        return sorted({name for found in self.runs.values() for name, _ in found})
+
+    @property
+    def complete(self) -> list[str]:
+        """Configurations that have played every set, the best first."""
+        found = [name for name, runs in self.runs.items() if len({s for s, _ in runs}) == len(self.sets)]
+        return sorted(found, key=self.score)
+
+    @property
+    def peers(self) -> list[str]:
+        """Complete configurations of others, the best single one first."""
+        return [name for name in self.complete if not name.startswith("oddsmith")]
+
+    @property
+    def own(self) -> list[str]:
+        """Complete configurations of ours but auto, the best first."""
+        return [name for name in self.complete if name.startswith("oddsmith") and name != AUTO]
+
+    def value(self, record: Record) -> float:
+        """What is compared of a run."""
+        by = record["uniform"] if self.family == "worlds" else record["steps"]
+        return float(record["regret"] / by)
+
+    def spread(self, record: Record) -> float:
+        """The squared standard error of that value, from the squares of each round's regret."""
+        n, mean = record["steps"], record["regret"] / record["steps"]
+        variance = max(record["squares"] / n - mean**2, 0.0) / max(n - 1, 1)
+        return float(variance * (self.value(record) / mean) ** 2) if mean else 0.0
+
+    def values(self, name: str) -> Array:
+        """Means over the shuffles a configuration played, set by set."""
+        runs = self.runs[name]
+        return np.array([np.mean([self.value(r) for (s, _), r in runs.items() if s == one]) for one in self.sets])
+
+    def score(self, name: str) -> float:
+        """What a configuration is ranked by: the mean over sets."""
+        return self.mean(self.values(name))
+
+    def mean(self, values: Array) -> float:
+        """The mean over sets; for choices the geometric one."""
+        if self.family in CHOICES:
+            return float(np.exp(np.log(np.maximum(values, LEAST)).mean()))
+        return float(values.mean())
+
+    def pair(self, mine: str, theirs: str) -> Pair:
+        """Both on the shuffles they share; on all of theirs where they share none."""
+        rows, shared = [], set(self.runs[mine]) & set(self.runs[theirs])
+        for one in self.sets:
+            places = [place for place in shared if place[0] == one]
+            both = [
+                [runs[place] for place in (places or runs) if place[0] == one]
+                for runs in (self.runs[mine], self.runs[theirs])
+            ]
+            values = [np.mean([self.value(r) for r in found]) for found in both]
+            spreads = [np.mean([self.spread(r) for r in found]) for found in both]
+            rows.append([*values, *spreads, both[0][0]["steps"]])
+        means, others, spread, other_spread, rounds = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+        return Pair(means, others, spread, other_spread, rounds.astype(np.int64))
+
+    def ratio(self, mine: str, theirs: str) -> float:
+        """What one is ranked by over what the other is, on shared shuffles."""
+        pair = self.pair(mine, theirs)
+        return self.mean(pair.mine) / max(self.mean(pair.theirs), 1e-12)
+
+
+def named(record: Record) -> str:
     return f"{record['library']}: {record['name']}"
 
 
-def ranked(name: str) -> bool:
-    return "told every answer" not in name and "alone: " not in name
-
-
-def ours(name: str) -> bool:
-    return name.startswith("oddsmith")
-
-
-def gathered(records: list[dict[str, Any]]) -> Standings:
-    """Mean errors over the shuffles that were played; every configuration must have played every set."""
-    names, sets = sorted({named(r) for r in records}), sorted({r["set"] for r in records})
-    sums, counts, sizes = np.zeros((len(sets), len(names))), np.zeros((len(sets), len(names))), np.zeros(len(sets))
+def fields(records: Iterable[Record]) -> list[Field]:
+    """The records by family and noise."""
+    found: dict[tuple[str, str], Field] = {}
     for r in records:
-        place = sets.index(r["set"]), names.index(named(r))
-        sums[place] += r["error"]
-        counts[place] += 1
-        sizes[place[0]] = r["steps"]
-    if not counts.all():
-        row, column = np.argwhere(counts == 0)[0]
-        raise SystemExit(f"every configuration must play every set; {names[column]} has no result on {sets[row]}")
-    return Standings(names, sets, sums / counts, sizes)
+        place = r["family"], r["noise"]
+        field = found.setdefault(place, Field(*place, {}))
+        field.runs.setdefault(named(r), {})[r["set"], r["shuffle"]] = r
+    return list(found.values())
 
 
-def significant(errors: Any, sizes: Any) -> Any:
-    """Over sets, significant wins minus losses of i against j (configurations, configurations), as whole numbers.
-
-    As in the study of Bietti, Agarwal and Langford: i wins on a set if a one-sided z-test of its progressive error
-    against j's is significant at 0.05, with the binomial variances of both.
-    """
-    spread = errors * (1 - errors) / np.maximum(sizes - 1, 1)[:, None]
-    scale = np.sqrt(np.maximum(spread[:, :, None] + spread[:, None, :], 1e-300))
-    z = (errors[:, None, :] - errors[:, :, None]) / scale
-    wins = norm.sf(z) < 0.05
-    return wins.sum(axis=0).astype(int) - wins.sum(axis=0).T.astype(int)
+def hindsight(field: Field) -> tuple[Array, list[str]]:
+    """Set by set: auto's ratio to the peer that is the best one there, and that peer."""
+    values = np.stack([field.values(name) for name in field.peers], axis=1)
+    which = [field.peers[k] for k in values.argmin(axis=1)]
+    ratios = []
+    for place, name in enumerate(which):
+        pair = field.pair(AUTO, name)
+        ratios.append(pair.mine[place] / max(pair.theirs[place], LEAST))
+    return np.array(ratios), which
 
 
-def mean_ranks(errors: Any) -> Any:
-    return np.array([rankdata(row) for row in errors]).mean(axis=0)
+def much_worse(field: Field, peer: str) -> tuple[list[str], int]:
+    """Sets of many rounds where auto is significantly worse than 1.10 times a peer, and how many sets have so many."""
+    pair = field.pair(AUTO, peer)
+    many = pair.rounds >= MANY_ROUNDS
+    worse = many & (pair.wins(MUCH_WORSE) < 0)
+    return [name for name, bad in zip(field.sets, worse, strict=True) if bad], int(many.sum())
 
 
-def critical_difference(n_names: int, n_sets: int) -> float:
-    """Mean ranks that differ by more are significantly apart at 0.05 (Nemenyi; Demšar 2006)."""
-    quantile = studentized_range.ppf(0.95, n_names, np.inf) / np.sqrt(2)
-    return float(quantile * np.sqrt(n_names * (n_names + 1) / (6 * n_sets)))
-
-
-def against_own(records: list[dict[str, Any]]) -> dict[str, float]:
-    """By set, auto's error over that of its best expert alone, on the shuffles that all of them played."""
-    errors: dict[str, dict[tuple[str, int], float]] = {}
-    for r in records:
-        if named(r) == AUTO or "alone: " in r["name"]:
-            errors.setdefault(named(r), {})[r["set"], r["shuffle"]] = r["error"]
-    alone = [found for name, found in errors.items() if name != AUTO]
-    if AUTO not in errors or not alone:
+def against_own(field: Field) -> dict[str, float]:
+    """By set, auto's regret over that of its best expert alone, on the shuffles that all of them played."""
+    alone = [runs for name, runs in field.runs.items() if "alone: " in name]
+    if AUTO not in field.runs or not alone:
         return {}
     shared: dict[str, list[tuple[str, int]]] = {}
-    for place in sorted(set(errors[AUTO]).intersection(*alone)):
+    for place in sorted(set(field.runs[AUTO]).intersection(*alone)):
         shared.setdefault(place[0], []).append(place)
-    best = {name: min(float(np.mean([found[p] for p in places])) for found in alone) for name, places in shared.items()}
-    return {
-        name: float(np.mean([errors[AUTO][p] for p in places]) / max(best[name], 1e-9))
-        for name, places in shared.items()
-    }
+    found = {}
+    for name, places in shared.items():
+        means = [float(np.mean([field.value(runs[p]) for p in places])) for runs in (field.runs[AUTO], *alone)]
+        found[name] = means[0] / max(min(means[1:]), 1e-9)
+    return found
 
 
-def report(records: list[dict[str, Any]], out: Path | None) -> str:
-    """The tables as Markdown; with `out`, also in files there, with figures."""
-    everything = gathered(records)
-    field = everything.of(*(name for name in everything.names if ranked(name)))
-    text = f"{_summary(records, field)}\n{_league(records, field)}\n{_unfinished(records)}"
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "bakeoff.md").write_text(f"{text}\n{_by_set(everything, field)}\n")
-        _draw(field, out)
-    return text
+class Answers(NamedTuple):
+    """How auto does in a field: ratios to single peers and to the best of each set in hindsight, wins, own experts."""
+
+    peer: str
+    ratio: float
+    vowpal: str
+    vowpal_ratio: float
+    in_hindsight: float
+    net: int
+    least_net: int
+    worse: list[str]
+    many: int
+    own: dict[str, float]
+
+    @property
+    def own_worst(self) -> str:
+        """The set where auto is the farthest behind its own best expert."""
+        return max(self.own, key=lambda name: self.own[name])
 
 
-def _summary(records: list[dict[str, Any]], field: Standings) -> str:
-    """What was asked, in one line each."""
-    lines = [f"{len(field.sets)} sets, {len(field.names)} ranked configurations."]
-    peers = [name for name in field.names if not ours(name)]
-    if AUTO not in field.names or not peers:
-        return lines[0] + "\n"
-    mine = field.of(AUTO).errors[:, 0]
-    for what, group in (("peer", peers), ("Vowpal Wabbit", [p for p in peers if p.startswith("vowpal")])):
-        if group:
-            errors = field.of(*group).errors
-            best = int(errors.mean(axis=0).argmin())
-            share = mine.mean() / errors[:, best].mean()
-            lines.append(f"* auto's mean error is {share:.3f} times that of the best single {what}, {group[best]}.")
-    hindsight = field.of(*peers).errors.min(axis=1)
-    ratio = np.mean(mine / np.maximum(hindsight, 1e-9))
-    lines.append(f"* Against the best peer of each set in hindsight: mean ratio {ratio:.3f}.")
-    if ratios := against_own(records):
-        worst, mean = max(ratios, key=lambda name: ratios[name]), np.mean(list(ratios.values()))
-        lines.append(f"* Against its own best expert alone: mean {mean:.3f}, worst {ratios[worst]:.3f} ({worst}).")
-    net = significant(field.errors, field.sizes)[field.names.index(AUTO)]
-    others = [n for n, name in zip(net, field.names, strict=True) if not ours(name)]
-    lines.append(f"* Significant wins minus losses against each single peer: {min(others):+d} at least.")
-    return "\n".join(lines) + "\n"
-
-
-def _league(records: list[dict[str, Any]], field: Standings) -> str:
-    """The ranked configurations, by mean error."""
-    ranks, net = mean_ranks(field.errors), significant(field.errors, field.sizes).sum(axis=1)
-    rows = []
-    for i in np.argsort(field.errors.mean(axis=0)):
-        mine = [r for r in records if named(r) == field.names[i]]
-        rows.append(
-            [
-                field.names[i],
-                f"{field.errors[:, i].mean():.4f}",
-                f"{ranks[i]:.2f}",
-                f"{net[i]:+d}",
-                f"{np.median([r['us'] for r in mine]):,.0f}",
-                str(len({r["shuffle"] for r in mine})),
-                str(sum(not r["finished"] for r in mine) or ""),
-            ]
-        )
-    header = ["configuration", "mean error", "mean rank", "wins − losses", "µs per step", "shuffles", "DNF"]
-    return table(header, rows)
-
-
-def _unfinished(records: list[dict[str, Any]]) -> str:
-    """Who did not finish where: charged the error of uniform play there."""
-    late = sorted({f"{named(r)} on {r['set']}" for r in records if not r["finished"]})
-    return f"\nDid not finish, charged uniform play: {'; '.join(late)}.\n" if late else ""
-
-
-def _by_set(everything: Standings, field: Standings) -> str:
-    """Set by set: ours, each expert of auto alone, and the best peer in hindsight."""
-    mine = [name for name in everything.names if ours(name)]
-    peers = [name for name in field.names if not ours(name)]
-    own, rows = everything.of(*mine).errors, []
-    theirs = field.of(*peers).errors if peers else None
-    for i, name in enumerate(field.sets):
-        best = [] if theirs is None else [f"{theirs[i].min():.3f}", peers[int(theirs[i].argmin())]]
-        rows.append([name, f"{int(field.sizes[i]):,}", *(f"{error:.3f}" for error in own[i]), *best])
-    return table(["set", "rows", *mine, *([] if theirs is None else ["best peer", "which"])], rows)
-
-
-def _draw(field: Standings, out: Path) -> None:
-    """Mean ranks of the best fifteen with the critical difference; and auto against the best peer, set by set."""
-    figure, (left, right) = panels(2, height=6.5, width=6.5)
-    ranks = mean_ranks(field.errors)
-    order, reach = np.argsort(ranks)[:15][::-1], critical_difference(len(ranks), len(field.sets))
-    colours = [COLOURS[0] if ours(field.names[i]) else COLOURS[1] for i in order]
-    left.scatter(ranks[order], range(len(order)), c=colours, zorder=3)
-    left.hlines(range(len(order)), ranks[order], ranks[order] + reach, colors=colours, lw=2, alpha=0.6)
-    left.axvline(ranks[order[-1]] + reach, color="grey", lw=1, ls=":")
-    left.set(
-        yticks=range(len(order)),
-        yticklabels=[field.names[i] for i in order],
-        xlabel=f"mean rank (1 is best); bars: critical difference {reach:.1f} (Nemenyi, 0.05)",
+def answers(field: Field) -> Answers | None:
+    """All of that, or None where auto or all peers have not played every set."""
+    if AUTO not in field.complete or not field.peers:
+        return None
+    best, vowpal = field.peers[0], next((p for p in field.peers if p.startswith("vowpal")), "")
+    worse, many = much_worse(field, best)
+    return Answers(
+        best,
+        field.ratio(AUTO, best),
+        vowpal,
+        field.ratio(AUTO, vowpal) if vowpal else np.nan,
+        float(np.exp(np.log(np.maximum(hindsight(field)[0], 1e-6)).mean())),
+        net(field, best),
+        min(net(field, peer) for peer in field.peers),
+        worse,
+        many,
+        against_own(field),
     )
-    means = field.errors.mean(axis=0)
-    first = min((i for i in range(len(means)) if ours(field.names[i])), key=lambda i: means[i], default=0)
-    peer = min((i for i in range(len(means)) if not ours(field.names[i])), key=lambda i: means[i], default=first)
-    right.plot([0, 1], [0, 1], color="grey", lw=1)
-    right.scatter(field.errors[:, peer], field.errors[:, first], color=COLOURS[0])
-    for i, name in enumerate(field.sets):
-        if abs(field.errors[i, peer] - field.errors[i, first]) > 0.06:
-            right.annotate(
-                name,
-                (field.errors[i, peer], field.errors[i, first]),
-                fontsize=7,
-                xytext=(4, -3),
-                textcoords="offset points",
-            )
-    right.set(
-        xlabel=f"error of {field.names[peer]}",
-        ylabel=f"error of {field.names[first]}",
-        title="below the line: ours is better",
-    )
-    figure.savefig(out / "bakeoff.png", dpi=130)
-    pyplot().close(figure)
+
+
+def net(field: Field, peer: str) -> int:
+    """Sets that auto wins significantly, minus those it loses."""
+    return int(field.pair(AUTO, peer).wins().sum())
+
+
+def median_us(field: Field, name: str) -> float:
+    """The median over runs of CPU time for a round, in µs."""
+    return float(np.median([r["us"] for r in field.runs[name].values()]))

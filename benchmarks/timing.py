@@ -3,21 +3,23 @@
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """Microseconds per step: medians over the rounds of CPU time of the thread, and of wall time."""
+    """Microseconds per step: medians over the rounds of CPU time of the thread, and of wall time; the longest step."""
 
     cpu: float
     wall: float
+    longest: float = 0.0
 
 
-def interleaved(contenders: dict[str, Callable[[], int]], rounds: int) -> dict[str, Timing]:
-    """Time each contender once per round; a contender returns how many steps it did."""
+def interleaved(contenders: Mapping[str, Callable[[], int | list[int]]], rounds: int) -> dict[str, Timing]:
+    """Time each contender once per round; it returns how many steps it did, or nanoseconds of CPU for each of them."""
+    longest = dict.fromkeys(contenders, 0.0)
     cpu: dict[str, list[float]] = {name: [] for name in contenders}
     wall: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
@@ -25,10 +27,16 @@ def interleaved(contenders: dict[str, Callable[[], int]], rounds: int) -> dict[s
     for _ in range(rounds):
         for name, run in contenders.items():
             wall_start, cpu_start = time.perf_counter(), time.thread_time()
-            steps = run()
-            cpu[name].append((time.thread_time() - cpu_start) / steps * 1e6)
-            wall[name].append((time.perf_counter() - wall_start) / steps * 1e6)
-    return {name: Timing(statistics.median(cpu[name]), statistics.median(wall[name])) for name in contenders}
+            done = run()
+            cpu_spent, wall_spent = time.thread_time() - cpu_start, time.perf_counter() - wall_start
+            steps = done if isinstance(done, int) else len(done)
+            cpu[name].append(cpu_spent / steps * 1e6)
+            wall[name].append(wall_spent / steps * 1e6)
+            if not isinstance(done, int):
+                longest[name] = max(longest[name], max(done) / 1e3)
+    return {
+        name: Timing(statistics.median(cpu[name]), statistics.median(wall[name]), longest[name]) for name in contenders
+    }
 
 
 def machine(packages: tuple[str, ...]) -> str:

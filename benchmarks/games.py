@@ -1,5 +1,8 @@
-"""Rounds of choices among items with features, from the sets of a folder: rows, groups and routing.
+"""The games of the bake-off's families: rounds in which one of several arms is chosen, from the sets of a folder.
 
+* labels (`X`, `y`): a round is a row, the arms are the classes, the reward is 1 for the right one.
+* clicks: the same, but the reward is a coin: 1 with one probability for the right arm, with another for a wrong one.
+* worlds: made from seeds, `benchmarks.click_worlds` says how.
 * rows (`X`, `y`): a round is ten rows drawn at random, without repeats inside the round; each comes under a fresh name.
 * groups (`X`, `y`, `group`): a round is one group, at its own size, in random order. Columns that the set's .json calls
   `same_within_group` are the context, the others the items'. Where one of its one-hot blocks tells the items of every
@@ -17,19 +20,28 @@ import numpy as np
 
 from oddsmith.arrays import Array, Ints
 
-FAMILIES = ("rows", "groups", "routing")
+LABELLED, CHOICES = ("labels", "clicks"), ("rows", "groups", "routing")
+FAMILIES = (*LABELLED, "worlds", *CHOICES)
 RULES = 1
 """The number of the rules above; results under other rules are not taken for these."""
+NOISES = {"0.3/0.05": (0.3, 0.05), "0.10/0.02": (0.10, 0.02)}
+"""Odds of a click, for the right arm and for a wrong one."""
 CANDIDATES = 10
 
 
 class Round(NamedTuple):
-    """What holds for all items (s), what is known of each (K, d), their names, and the reward of each (K)."""
+    """What is known and what comes of it.
+
+    Numbers that hold for all arms (s), numbers of each (K, d), names of the arms, the reward that each would bring (K),
+    and its mean (K), by which regret is counted. `context`: what holds for all as it comes, if not as numbers.
+    """
 
     shared: Array
     own: Array
     names: tuple[str, ...]
     rewards: Array
+    means: Array
+    context: Any = None
 
 
 class Game(NamedTuple):
@@ -40,15 +52,30 @@ class Game(NamedTuple):
     shuffle: int = 0
 
 
-def game(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
+def labelled(path: Path, noise: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
+    """The rows of a labelled set as rounds; with `noise`, rewards are coins that every contender sees fall alike."""
+    with np.load(path) as arrays:
+        x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
+    x = _standardised(x) if standardised else x
+    order = np.random.default_rng([shuffle, 2018]).permutation(len(y))[:cap]
+    right = np.eye(int(y.max()) + 1)[y[order]]
+    means = rewards = right
+    if noise:
+        high, low = NOISES[noise]
+        means = np.where(right == 1, high, low)
+        rewards = (np.random.default_rng([shuffle, 2020]).random((len(order), 1)) < means).astype(np.float64)
+    names, none = tuple(str(k) for k in range(right.shape[1])), np.zeros((right.shape[1], 0))
+    rounds = [Round(x[i], none, names, rewards[t], means[t]) for t, i in enumerate(order)]
+    return Game(rounds, True, shuffle)
+
+
+def choices(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
     """The rounds of a set, `cap` at most, in the order of a shuffle; with numbers standardised over the whole set."""
     about = json.loads(path.with_suffix(".json").read_text())
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files if not name.startswith("text")}
     x = arrays["X"].astype(np.float64)
-    if standardised:
-        sd = x.std(axis=0)
-        x = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    x = _standardised(x) if standardised else x
     rng = np.random.default_rng([shuffle, 2018])
     if family == "rows":
         found = _of_rows(x, arrays["y"].astype(np.float64), rng, cap)
@@ -57,11 +84,17 @@ def game(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool)
     return found._replace(shuffle=shuffle)
 
 
+def _standardised(x: Array) -> Array:
+    sd = x.std(axis=0)
+    numbers: Array = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    return numbers
+
+
 def _of_rows(x: Array, y: Array, rng: np.random.Generator, cap: int) -> Game:
     rounds = []
     for t in range(cap):
         drawn = rng.choice(len(y), CANDIDATES, replace=False)
-        rounds.append(Round(np.zeros(0), x[drawn], _fresh(t, CANDIDATES), y[drawn]))
+        rounds.append(Round(np.zeros(0), x[drawn], _fresh(t, CANDIDATES), y[drawn], y[drawn]))
     return Game(rounds, False)
 
 
@@ -74,7 +107,8 @@ def _of_groups(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Gene
     for t, place in enumerate(rng.permutation(len(blocks))[:cap]):
         rows = rng.permutation(blocks[place])
         names = _fresh(t, len(rows)) if labels is None else tuple(labels[row] for row in rows)
-        rounds.append(Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, arrays["y"][rows].astype(np.float64)))
+        rewards = arrays["y"][rows].astype(np.float64)
+        rounds.append(Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, rewards, rewards))
     return Game(rounds, labels is not None)
 
 
@@ -83,8 +117,8 @@ def _of_routing(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Gen
     if "suggested" in about and about["suggested"]["cases"][-1]["models"] != "all":
         kept = [models.index(model) for model in about["suggested"]["cases"][-1]["models"]]
         models, rewards = [models[k] for k in kept], rewards[:, kept]
-    none = np.zeros((len(models), 0))
-    return Game([Round(x[i], none, tuple(models), rewards[i]) for i in rng.permutation(len(x))[:cap]], True)
+    none, names = np.zeros((len(models), 0)), tuple(models)
+    return Game([Round(x[i], none, names, rewards[i], rewards[i]) for i in rng.permutation(len(x))[:cap]], True)
 
 
 def _routing_rewards(arrays: dict[str, Any], about: Any) -> Array:

@@ -1,0 +1,142 @@
+"""Standings as text: a summary of a family, its league, set by set, and a picture of all families."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.standings import AUTO, Field, answers, fields, hindsight, median_us, net
+from benchmarks.timing import table
+from oddsmith.reports.style import COLOURS, panels, pyplot
+
+AIMS = {"labels": 0.86, "clicks": 0.88, "rows": 0.52, "groups": 0.92, "routing": 0.88}
+"""What auto's regret should be, at most, of the best single peer's."""
+
+
+def report(records: list[dict[str, Any]], out: Path | None) -> str:
+    """The summary and the league of each field; with `out`, a file there with the sets, too, and the picture."""
+    found = fields(records)
+    text = "\n".join(f"## {field.title}\n\n{summary(field)}\n{league(field)}\n{unfinished(field)}" for field in found)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        family = found[0].family
+        by_set_too = "\n".join(by_set(field) for field in found)
+        (out / f"{family}.md").write_text(f"{text}\n{by_set_too}\n")
+        draw(found, out / f"{family}.png")
+    return text
+
+
+def summary(field: Field) -> str:
+    """What was asked, in one line each."""
+    shuffles = sorted({i for runs in field.runs.values() for _, i in runs})
+    lines = [f"{len(field.sets)} sets, {len(field.complete)} configurations, {len(shuffles)} shuffles.", ""]
+    if missing := sorted(set(field.runs) - set(field.complete)):
+        lines += [f"Left out, for they have not played all sets: {', '.join(missing)}.", ""]
+    if (found := answers(field)) is None:
+        return "\n".join(lines)
+    aim = f" (aim: {AIMS[field.family]:g} at most)" if field.family in AIMS else ""
+    lines.append(f"* auto's regret is {found.ratio:.3f} times that of the best single peer, {found.peer}{aim}.")
+    if found.vowpal:
+        lines.append(f"* Against the best single Vowpal Wabbit, {found.vowpal}: {found.vowpal_ratio:.3f}.")
+    lines += [
+        f"* Against the best peer of each set in hindsight, geometric mean: {found.in_hindsight:.3f}.",
+        f"* Significant wins minus losses: {found.net:+d} against the best single peer, {found.least_net:+d} at least.",
+        f"* Sets of 1,000 rounds and more where it is significantly worse than 1.10 times the best single peer: "
+        f"{len(found.worse)} of {found.many}{' (' if found.worse else ''}{', '.join(found.worse)}"
+        f"{')' if found.worse else ''}.",
+    ]
+    if found.own:
+        mean, worst = np.mean(list(found.own.values())), found.own_worst
+        lines.append(f"* Against its own best expert alone: mean {mean:.3f}, worst {found.own[worst]:.3f} ({worst}).")
+    if field.own and field.family == "worlds":
+        lines.append(captured(field))
+    us = f"auto {median_us(field, AUTO):,.0f}, {found.peer} {median_us(field, found.peer):,.0f}"
+    return "\n".join([*lines, f"* µs a step: {us}."]) + "\n"
+
+
+def captured(field: Field) -> str:
+    """What auto captures of what there is to win, next to the best of our own policies and of the peers, in each."""
+    mine = 1 - field.values(AUTO)
+    own = 1 - np.min([field.values(name) for name in field.own], axis=0)
+    theirs = 1 - np.min([field.values(name) for name in field.peers], axis=0)
+    behind, ahead = int((own - mine > 0.02).sum()), int((mine > theirs).sum())
+    return (
+        f"* Captured of what there is to win: auto {mine.mean():.3f}; the best of our own policies in each world "
+        f"{own.mean():.3f} (auto is more than 0.02 behind in {behind} of {len(mine)}, by {(own - mine).max():.3f} "
+        f"at most); the best peer in each {theirs.mean():.3f} (auto is ahead in {ahead})."
+    )
+
+
+def league(field: Field) -> str:
+    """All configurations that played every set, best first."""
+    rows = []
+    for name in field.complete:
+        runs, values = list(field.runs[name].values()), field.values(name)
+        shown = [name, f"{field.mean(values):.4f}", ""]
+        if AUTO in field.complete and name != AUTO:
+            shown[2:] = [f"{field.ratio(AUTO, name):.3f}", f"{net(field, name):+d}"]
+        else:
+            shown.append("")
+        late = sum(not r["finished"] for r in runs)
+        shown += [f"{median_us(field, name):,.0f}", str(len({r["shuffle"] for r in runs})), str(late or "")]
+        rows.append(shown)
+    what = {"labels": "error", "worlds": "regret ÷ uniform play's"}.get(field.family, "regret a round")
+    return table(["configuration", what, "auto ÷ it", "auto's wins − losses", "µs a step", "shuffles", "DNF"], rows)
+
+
+def unfinished(field: Field) -> str:
+    """Who did not finish where: charged the regret of uniform play there."""
+    late: dict[str, set[str]] = {}
+    for name, runs in field.runs.items():
+        for (place, _), record in runs.items():
+            if not record["finished"]:
+                late.setdefault(name, set()).add(place)
+    if not late:
+        return ""
+    return (
+        "\nCharged uniform play where it did not finish: "
+        + "; ".join(f"{name} on {', '.join(sorted(places))}" for name, places in sorted(late.items()))
+        + ".\n"
+    )
+
+
+def by_set(field: Field) -> str:
+    """Set by set: ours, uniform play, the best single peer and the best one there, with auto's ratios."""
+    if not field.peers or AUTO not in field.complete:
+        return ""
+    mine, single = [AUTO, *sorted(field.own)], field.pair(AUTO, field.peers[0])
+    values, (ratios, which), rows = [field.values(name) for name in mine], hindsight(field), []
+    for i, name in enumerate(field.sets):
+        steps = next(r["steps"] for (s, _), r in field.runs[AUTO].items() if s == name)
+        shown = [f"{v[i]:.4f}" for v in values]
+        against = [f"{single.mine[i] / max(single.theirs[i], 1e-9):.3f}", f"{ratios[i]:.3f}"]
+        rows.append([name, f"{steps:,}", *shown, f"{single.theirs[i]:.4f}", *against, which[i]])
+    header = ["set", "rounds", *(name.removeprefix("oddsmith: ") for name in mine)]
+    header += ["best single peer", "auto ÷ single", "auto ÷ best there", "which"]
+    return f"\n### {field.title}: set by set\n\n{table(header, rows)}\n"
+
+
+def draw(found: list[Field], path: Path) -> None:
+    """A dot for each set: auto's regret over the best single peer's; a bar where the mean is, dashes for the aim."""
+    shown = [field for field in found if field.peers and AUTO in field.complete]
+    if not shown:
+        return
+    figure, (panel,) = panels(1, height=1.2 + 0.7 * len(shown), width=9.0)
+    for row, field in enumerate(reversed(shown)):
+        pair = field.pair(AUTO, field.peers[0])
+        ratios = np.clip(pair.mine / np.maximum(pair.theirs, 1e-9), 0.05, 20)
+        jitter = 0.5 * (np.random.default_rng(0).random(len(ratios)) - 0.5)
+        bad = pair.wins(1.10) < 0
+        panel.scatter(ratios, row + jitter, s=18, color=[COLOURS[1] if b else COLOURS[0] for b in bad], alpha=0.7)
+        panel.vlines(field.ratio(AUTO, field.peers[0]), row - 0.35, row + 0.35, color="black", lw=2)
+        if field.family in AIMS:
+            panel.vlines(AIMS[field.family], row - 0.35, row + 0.35, color="grey", lw=1, ls="--")
+    panel.axvline(1.0, color="grey", lw=1)
+    labels = [f"{field.title}\n{field.peers[0]}" for field in reversed(shown)]
+    panel.set(yticks=range(len(shown)), yticklabels=labels, xscale="log")
+    panel.set_title("left of 1, auto is better; other colour: significantly worse than 1.10 times", fontsize=9)
+    panel.set_xlabel("auto's regret over that of the best single peer, set by set")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter("{x:.1g}")
+    figure.savefig(path, dpi=130)
+    pyplot().close(figure)
