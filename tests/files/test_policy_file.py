@@ -95,6 +95,16 @@ def by_name(folder: Path) -> Any:
     return importlib.import_module("policy_file_rules")
 
 
+def test_values_of_categories(folder: Path) -> None:
+    lists = '[schema.values]\ncity = ["Rome", 7]\n'
+    file = read(folder, 'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema]\ncategories = ["city"]\n' + lists)
+    assert file.schema == od.Schema(categories=("city",), values={"city": ["Rome", "7"]})
+    assert file.schema is not None
+    assert file.schema.columns == ("city=Rome", "city=7", "city other")
+    with pytest.raises(od.InvalidInput, match=r"schema.*values must be those of categories; got 'town'"):
+        read(folder, 'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema.values]\ntown = ["Rome"]\n')
+
+
 def same(one: object, other: object) -> bool:
     return od.fingerprint(one) == od.fingerprint(other)
 

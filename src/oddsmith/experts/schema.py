@@ -1,10 +1,11 @@
 """Schema: raw contexts (arrays, dicts, rows of data frames) as numbers, the same in every process."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,24 +41,28 @@ _ONE_FORM = (
 
 @dataclass(frozen=True)
 class Schema:
-    """Which columns are numbers and which are categories; categories go to `buckets` places each, by a keyed hash.
+    """Which columns are numbers and which are categories, and the `values` of categories that are known.
 
-    `encode` gives float64 (…, width): NaN where a number is missing, infinite or beyond 1e100; a category that is
-    missing has no place, one never seen before has one like any other. Columns that are not named are left out, but a
-    context that lacks a column and has one of nearly the same name is refused. Without columns (`Schema(slots=64)`),
-    every key of a dict finds a place among the slots by its hash.
+    `encode` gives float64 (…, width): NaN where a number is missing, infinite or beyond 1e100. A category whose values
+    are known has a place for each, and one for all others. One whose values are not, because the schema was written by
+    hand, has `buckets` places that values find by a keyed hash: they need not be known, and share places. A category
+    that is missing has no place. Columns that are not named are left out, but a context that lacks a column and has
+    one of nearly the same name is refused. Without columns (`Schema(slots=64)`), every key of a dict finds a place
+    among the slots by its hash.
 
-    >>> schema = Schema(numbers=("age",), categories=("city",), buckets=3)
-    >>> schema.encode({"age": 40, "city": "Rome"})
-    array([40.,  0.,  0.,  1.])
-    >>> schema.encode([{"age": None}, {"age": 1, "city": "Oslo"}])[:, 0]
-    array([nan,  1.])
+    >>> schema = Schema(numbers=("age",), categories=("city",), values={"city": ["Oslo", "Rome"]})
+    >>> schema.encode([{"age": 40, "city": "Rome"}, {"age": None, "city": "Lima"}])
+    array([[40.,  0.,  1.,  0.],
+           [nan,  0.,  0.,  1.]])
+    >>> Schema(categories=("city",), buckets=3).encode({"city": "Rome"})
+    array([0., 0., 1.])
     """
 
     numbers: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     buckets: int = 8
     slots: int = 64
+    values: Mapping[str, Sequence[object]] | tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         for what in ("numbers", "categories"):
@@ -69,16 +74,18 @@ class Schema:
             raise InvalidInput(f"a column must be numbers or categories; got {sorted(twice)[0]!r} as both")
         for what in ("buckets", "slots"):
             whole(what, getattr(self, what), high=2**20)
+        object.__setattr__(self, "values", _checked_values(self.values, self.categories))
 
     @classmethod
-    def of(cls, contexts: Context, *, buckets: int = 8) -> "Schema":
-        """The schema of these contexts (dicts, or a data frame).
+    def of(cls, contexts: Context, *, most: int = 64) -> "Schema":
+        """The schema of these contexts (dicts, or a data frame), with the `most` frequent values of each category.
 
         A column with any text in it is a category, and so is one that its table says is categorical.
 
         >>> Schema.of([{"age": 3, "city": "Rome"}, {"age": None, "city": None}])
-        Schema(numbers=('age',), categories=('city',), buckets=8, slots=64)
+        Schema(numbers=('age',), categories=('city',), buckets=8, slots=64, values=(('city', ('Rome',)),))
         """
+        whole("most", most, high=2**20)
         records = rows(contexts) if is_batch(contexts) and len(contexts) else []
         if not records or not all(isinstance(record, Mapping) for record in records):
             got = "no rows" if is_batch(contexts) and not len(contexts) else shown(contexts)
@@ -87,9 +94,9 @@ class Schema:
         names = list(dict.fromkeys(str(name) for record in records for name in record))
         texts = {str(n) for record in records for n, value in record.items() if isinstance(simple(value), str)}
         texts.update(categorical(contexts))
-        schema = cls(tuple(n for n in names if n not in texts), tuple(n for n in names if n in texts), buckets)
+        schema = cls(tuple(n for n in names if n not in texts), tuple(n for n in names if n in texts))
         schema.encode(records)  # which refuses a column that is neither
-        return schema
+        return replace(schema, values=_frequent(records, schema.categories, most))
 
     @property
     def is_free(self) -> bool:
@@ -99,19 +106,31 @@ class Schema:
     @property
     def width(self) -> int:
         """How many numbers a context becomes."""
-        named = len(self.numbers) + self.buckets * len(self.categories)
-        return self.slots if self.is_free else named
+        sizes = (len(known) + 1 if known else self.buckets for known in self._known)
+        return self.slots if self.is_free else len(self.numbers) + sum(sizes)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """A name for each of these numbers: a category's places are numbered, and so are slots.
+        """A name for each of these numbers: places without a value of their own are numbered, and so are slots.
 
         >>> Schema(("age",), ("city",), buckets=2).columns
         ('age', 'city 0', 'city 1')
+        >>> Schema(("age",), ("city",), values={"city": ["Rome"]}).columns
+        ('age', 'city=Rome', 'city other')
         """
         if self.is_free:
             return tuple(f"slot {i}" for i in range(self.slots))
-        return (*self.numbers, *(f"{name} {i}" for name in self.categories for i in range(self.buckets)))
+        places = list(self.numbers)
+        for name, known in zip(self.categories, self._known, strict=True):
+            own = [f"{name}={value}" for value in known]
+            places += [*own, f"{name} other"] if own else [f"{name} {i}" for i in range(self.buckets)]
+        return tuple(places)
+
+    @cached_property
+    def _known(self) -> tuple[dict[str, int], ...]:
+        """The places of known values, for each category; none where values are hashed."""
+        known: dict[str, Sequence[Any]] = dict(self.values)
+        return tuple({text: i for i, text in enumerate(known.get(name, ()))} for name in self.categories)
 
     def encode(self, context: Context) -> Array:
         """The context as numbers (…, width); a list of dicts or a data frame has a row for each."""
@@ -139,11 +158,14 @@ class Schema:
             if (value := record.get(name, _ABSENT)) is _ABSENT:
                 absent, value = True, None
             row[i] = as_number(name, value)
-        for i, name in enumerate(self.categories):
+        at = len(self.numbers)
+        for name, known in zip(self.categories, self._known, strict=True):
             if (value := record.get(name, _ABSENT)) is _ABSENT:
                 absent = True
             elif (text := category_text(name, value)) is not None:
-                row[len(self.numbers) + i * self.buckets + _place(f"{name}={text}", self.buckets)] = 1.0
+                place = known.get(text, len(known)) if known else _place(f"{name}={text}", self.buckets)
+                row[at + place] = 1.0
+            at += len(known) + 1 if known else self.buckets
         if absent and not all(isinstance(name, str) for name in record):  # keys of dicts may be numbers, too
             return self._row({str(name): value for name, value in record.items()})
         if absent:
@@ -159,6 +181,38 @@ class Schema:
             elif not missing(common):
                 row[_place(str(name), self.slots)] += as_number(str(name), common)
         return row
+
+
+def _checked_values(given: Any, categories: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Pairs of a category and its values as text, in the order of the categories."""
+    try:
+        lists = {name: list(values) for name, values in dict(given).items() if not isinstance(values, str)}
+        if len(lists) < len(dict(given)):
+            raise TypeError("a text is no list of values")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"values must be a list for each category, by its name; got {shown(given)}") from error
+    known: dict[str, tuple[str, ...]] = {}
+    for name, values in lists.items():
+        if name not in categories:
+            raise InvalidInput(f"values must be those of categories; got {name!r:.60}, which is none")
+        texts = [text for value in values if (text := category_text(name, value)) is not None]
+        if not texts or len(set(texts)) < len(values):
+            raise InvalidInput(
+                f"values of {name!r:.60} must be distinct, at least one, none missing; got {shown(values)}"
+            )
+        known[name] = tuple(texts)
+    return tuple((name, known[name]) for name in categories if name in known)
+
+
+def _frequent(records: Sequence[Any], categories: tuple[str, ...], most: int) -> dict[str, list[str]]:
+    """The most frequent values of each category, of equals the first in the alphabet, in alphabetical order."""
+    counts = {name: Counter[str]() for name in categories}
+    for record in records:
+        for name, value in record.items():
+            if str(name) in counts and (text := category_text(str(name), value)) is not None:
+                counts[str(name)][text] += 1
+    ranked = {name: sorted(count, key=lambda text: (-count[text], text)) for name, count in counts.items()}
+    return {name: sorted(texts[:most]) for name, texts in ranked.items() if texts}
 
 
 def category_text(name: str, value: object) -> str | None:

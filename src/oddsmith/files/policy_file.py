@@ -145,9 +145,10 @@ def _schema(table: Keys) -> Schema:
         if not isinstance(names, list):
             raise InvalidInput(f"{table.named(what)} must be a list of columns; got {names!r:.60}")
     sizes: Any = {what: table.whole(what, default, most=2**20) for what, default in (("buckets", 8), ("slots", 64))}
+    values = table.table("values", {})
     table.close()
     try:
-        return Schema(**columns, **sizes)
+        return Schema(**columns, **sizes, values=values.values)
     except InvalidInput as error:
         raise table.blame(error) from error
 
