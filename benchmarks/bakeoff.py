@@ -191,7 +191,8 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return [known[key] for key in wanted]
 
 
-def main() -> None:
+def parsed(words: list[str] | None = None) -> argparse.Namespace:
+    """The arguments of the command line, with what depends on the family filled in."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", choices=FAMILIES, default="labels")
     parser.add_argument("--data", type=Path, help="folder of .npz files, or one with a folder for each family")
@@ -206,16 +207,21 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="results, read and added to")
     parser.add_argument("--only-known", action="store_true", help="tables of what was played, playing nothing")
     parser.add_argument("--out", type=Path, help="folder for tables and figures")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     family = arguments.family
     if arguments.data is None:
         arguments.data = SHARED / ("choices" if family in CHOICES else "bakeoff")
     if (arguments.data / family).is_dir():
         arguments.data = arguments.data / family
     if family != "worlds" and not arguments.data.is_dir():
-        sys.exit(f"data must be a folder of .npz files; got {arguments.data}")
+        parser.error(f"data must be a folder of .npz files; got {arguments.data}")
     arguments.cap = arguments.cap or (2000 if family in CHOICES else 5000)
     arguments.results = arguments.results or HERE / "results" / f"{family}.jsonl"
+    return arguments
+
+
+def main() -> None:
+    arguments = parsed()
     print(standing_tables.report(run(arguments), arguments.out))
 
 

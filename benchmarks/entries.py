@@ -1,7 +1,7 @@
 """Who takes part in the bake-off, family by family: ours, then peers over a grid; add yours here."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -88,8 +88,7 @@ def _auto(family: str, size: str, game: Game) -> Player:
 def _alone(learners: tuple[Any, ...], blend: int, game: Game) -> Player:
     """One expert of `auto` by itself: a learner, or only the blend."""
     bank = LearningExperts(_arms(game), learners, blend=blend)
-    prior = np.eye(len(bank.names))[-1]
-    return Ours(od.GeneralizedThompsonSampling(bank, od.square_loss, eta=2.0, gamma=0.005, prior=prior))
+    return Ours(replace(od.auto(_arms(game)), experts=bank, prior=np.eye(len(bank.names))[-1]))
 
 
 def _linear(family: str, policy: Callable[..., Any], game: Game) -> Player:

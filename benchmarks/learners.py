@@ -1,4 +1,7 @@
-"""What `auto` costs: a step next to Vowpal Wabbit's, and growth of time and memory with features and arms."""
+"""What `auto` costs: a step next to Vowpal Wabbit's, and growth of time and memory with features and arms.
+
+`python -m benchmarks.learners` prints the first table, `python -m benchmarks.run learners` all of it.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +15,7 @@ import oddsmith as od
 from benchmarks import offers
 from benchmarks.contenders import Ours, OursOnOffers, Player, Vowpal
 from benchmarks.games import Game, Round
-from benchmarks.timing import Timing, interleaved, table
+from benchmarks.timing import Timing, interleaved, machine, table
 from oddsmith import kernels
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
 from oddsmith.policies.auto import SIZES
@@ -90,9 +93,9 @@ def against_vowpal() -> Iterator[list[str]]:
         }
         timings = interleaved(loops, ROUNDS)
         for label, timing in timings.items():
-            ratio, longest = timing.cpu / timings[VOWPAL].cpu, timing.longest / 1e3
+            ratio, longest = timing.mean / timings[VOWPAL].mean, timing.longest / 1e3
             memory = f"{size(players[label].state) / 1e6:,.1f}" if label in players else ""
-            yield [name, label, f"{timing.cpu:,.0f}", f"{ratio:.2f}", f"{longest:.1f}", memory]
+            yield [name, label, f"{timing.mean:,.0f}", f"{ratio:.2f}", f"{longest:.1f}", memory]
     kernels.use("auto")
 
 
@@ -137,18 +140,20 @@ def draw(measured: list[tuple[str, int, int, Timing, int]], path: Path) -> None:
     pyplot().close(figure)
 
 
+HEADER = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, ms", "MB of state"]
+
+
 def report(figures: Path) -> str:
     rows, measured = list(against_vowpal()), list(growth())
     draw(measured, figures / "learners.png")
     cells = [[name, str(k), str(d), f"{t.cpu:,.0f}", f"{b / 1e6:,.1f}"] for name, k, d, t, b in measured]
-    header = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, ms", "MB of state"]
     return f"""## What auto costs
 
 µs of CPU for a decision and its reward, next to Vowpal Wabbit's Python loop on the same input, text made in the loop:
-medians of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, growth of the forest
+means of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, growth of the forest
 within. *numba*: with compiled twins; *numpy*: without.
 
-{table(header, rows)}
+{table(HEADER, rows)}
 
 Growth; the forest's state is bounded by its window.
 
@@ -156,3 +161,8 @@ Growth; the forest's state is bounded by its window.
 
 ![time and memory against features and arms](figures/learners.png)
 """
+
+
+if __name__ == "__main__":
+    print(machine(("numpy", "numba", "vowpalwabbit")))
+    print(table(HEADER, list(against_vowpal())))

@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """Microseconds per step: medians over the rounds of CPU time of the thread, and of wall time; the longest step."""
+    """Microseconds per step: medians over the rounds of CPU time of the thread, and of wall time; the
+    mean CPU time of all of them, in which what happens seldom counts; the longest step.
+    """
 
     cpu: float
     wall: float
+    mean: float = 0.0
     longest: float = 0.0
 
 
@@ -35,7 +38,10 @@ def interleaved(contenders: Mapping[str, Callable[[], int | list[int]]], rounds:
             if not isinstance(done, int):
                 longest[name] = max(longest[name], max(done) / 1e3)
     return {
-        name: Timing(statistics.median(cpu[name]), statistics.median(wall[name]), longest[name]) for name in contenders
+        name: Timing(
+            statistics.median(cpu[name]), statistics.median(wall[name]), statistics.mean(cpu[name]), longest[name]
+        )
+        for name in contenders
     }
 
 

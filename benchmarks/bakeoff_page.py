@@ -1,0 +1,109 @@
+"""BAKEOFF.md, BAKEOFF_SETS.md and their picture, from the results of all families: `python -m benchmarks.bakeoff_page`.
+
+Nothing is played: results of other sources of ours, and configurations that have not played all sets, are left out.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import bakeoff, standing_tables
+from benchmarks.games import CHOICES, FAMILIES
+from benchmarks.standings import AUTO, Field, answers, fields, median_us
+from benchmarks.timing import table
+
+HERE = Path(__file__).parent
+SMALL = "oddsmith: auto, small"
+HEAD = """# Bake-off
+
+`python -m benchmarks.bakeoff --family NAME --data DIR` plays what is not yet in `results/NAME.jsonl`, and prints a
+family's tables; `python -m benchmarks.bakeoff_page` makes this page of them. What every set came to is in
+`BAKEOFF_SETS.md`.
+
+## Answers
+
+"""
+READING = """
+* *auto ÷ best single peer*: its regret (on labels its error) over that of the one configuration of a peer that is the
+  best on average, picked on these very rounds, on the shuffles that both played; of averages over sets, for rows,
+  groups and routing of geometric means. *In hindsight*: each set has a best peer of its own; geometric mean.
+* *wins − losses*: sets on which a z-test says so at 0.05, against the best single peer. *Far behind*: sets of 1,000
+  rounds or more on which auto is significantly worse than 1.10 times the best single peer.
+* *own expert*: auto's regret over that of the best of its own experts run alone, which nobody knows beforehand.
+
+How to read them:
+
+* **`auto` was designed on these very sets**, and tuned on some of these shuffles: its rows are the best case for it.
+  Only sets that nobody has looked at can tell how much of the lead carries over.
+* Peers are given numbers standardised over the whole set, and in worlds exact one-hot columns and columns for what is
+  missing; `auto` gets numbers and dicts as they come. Names that last (brands, models) are told to both sides.
+* clicks: the labelled sets, reward 1 with probability 0.3 if right and 0.05 if wrong, or 0.10 and 0.02; all
+  contenders see the same coins. worlds: `benchmarks/click_worlds.py`. rows, groups, routing: `benchmarks/games.py`
+  says what a round is.
+* Vowpal Wabbit with `--interactions` crosses all pairs of numbers with the arm: a minute of CPU for a cell, else it
+  is charged uniform play, as the tables say. Wide sets played fewer shuffles.
+* µs a step are medians over sets, on a busy machine, the making of text within: `RESULTS.md` has time measured
+  properly.
+
+![auto against the best single peer, set by set](figures/bakeoff.png)
+"""
+
+
+def found(data: Path) -> list[Field]:
+    """What all families have come to."""
+    every = []
+    for family in FAMILIES:
+        folder = data / ("choices" if family in CHOICES else "bakeoff")
+        words = ["--family", family, "--data", str(folder), "--only-known", "--shuffles", "5"]
+        every += fields(bakeoff.run(bakeoff.parsed(words)))
+    return every
+
+
+def overview(every: list[Field]) -> str:
+    """A row for each family."""
+    rows = []
+    for field in every:
+        if (a := answers(field)) is None:
+            continue
+        own = f"{np.mean(list(a.own.values())):.3f}, {a.own[a.own_worst]:.2f}" if a.own else ""
+        small = f"{median_us(field, SMALL):,.0f}" if SMALL in field.runs else ""
+        aim = standing_tables.AIMS.get(field.family)
+        rows.append(
+            [
+                field.title,
+                f"{len(field.sets)} × {len({i for _, i in field.runs[AUTO]})}",
+                a.peer,
+                f"**{a.ratio:.3f}**" + (f" (aim {aim:g})" if aim else ""),
+                f"{a.vowpal_ratio:.3f}",
+                f"{a.in_hindsight:.3f}",
+                f"{a.net:+d}",
+                f"{len(a.worse)} of {a.many}",
+                own,
+                f"{median_us(field, AUTO):,.0f}, {small}, {median_us(field, a.peer):,.0f}",
+            ]
+        )
+    header = ["family", "sets × shuffles", "best single peer", "auto ÷ it", "÷ best single VW", "÷ best in hindsight"]
+    header += ["wins − losses", "far behind", "÷ own expert: mean, worst", "µs a step: auto, small, peer"]
+    return table(header, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
+    every = found(parser.parse_args().data)
+    worlds = [f"\n{standing_tables.captured(f)}\n" for f in every if f.family == "worlds" and AUTO in f.complete]
+    sections = [
+        f"\n## {f.title}\n\n{standing_tables.summary(f)}\n{standing_tables.league(f)}\n{standing_tables.unfinished(f)}"
+        for f in every
+    ]
+    (HERE / "BAKEOFF.md").write_text("".join([HEAD, overview(every), "\n", *worlds, READING, *sections]))
+    sets = "".join(standing_tables.by_set(field) for field in every)
+    (HERE / "BAKEOFF_SETS.md").write_text(
+        f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
+    )
+    standing_tables.draw(every, HERE / "figures" / "bakeoff.png")
+
+
+if __name__ == "__main__":
+    main()
