@@ -14,7 +14,7 @@ from benchmarks.games import FAMILIES, Game, Round
 from benchmarks.standings import AUTO, against_own, answers, fields, hindsight, much_worse
 from scipy.stats import norm
 
-from benchmarks import bakeoff, learners, offers
+from benchmarks import bakeoff, bakeoff_page, learners, offers, standing_tables
 
 
 class Fixed:
@@ -187,6 +187,25 @@ def test_auto_meets_its_experts_on_shared_shuffles_only() -> None:
     played: Any = {AUTO: [400, 900], "oddsmith: alone: a": [200, None], "oddsmith: alone: b": [500, 100]}
     (field,) = fields(records({name: {"s": values} for name, values in played.items()}))
     assert against_own(field) == pytest.approx({"s": 2.0})
+
+
+def test_tables_say_what_was_found(tmp_path: Path) -> None:
+    runs: Any = {AUTO: {"a": [100], "b": [300]}, "p: x": {"a": [200], "b": [100]}, "vowpalwabbit: y": {"a": [400]}}
+    runs["oddsmith: alone: forest"] = {"a": [80], "b": [310]}
+    found = records(runs | {"vowpalwabbit: y": {"a": [400], "b": [300]}, "p: half": {"a": [1]}})
+    found[-1]["finished"] = False
+    text = standing_tables.report(found, tmp_path)
+    assert "auto's regret is 1.333 times that of the best single peer, p: x (aim: 0.86 at most)" in text
+    assert "1 of 2 (b)" in text
+    assert "mean 1.109, worst 1.250 (a)" in text
+    assert "Left out, for they have not played all sets: p: half." in text
+    assert "uniform play where it did not finish: p: half on a." in text
+    assert "| oddsmith: alone: forest | 0.1950 | 1.026 |" in text
+    assert "| b | 1,000 | 0.3000 | 0.3100 | 0.1000 | 3.000 | 3.000 | p: x |" in (tmp_path / "labels.md").read_text()
+    assert (tmp_path / "labels.png").exists()
+    assert "| labels | 2 × 1 | p: x | **1.333** (aim 0.86) | 0.571 | 1.225 |" in bakeoff_page.overview(fields(found))
+    (world,) = fields(records(runs | {"vowpalwabbit: y": {"a": [400], "b": [300]}}, "worlds"))
+    assert "auto 0.600; the best of our own policies in each world 0.610" in standing_tables.captured(world)
 
 
 def test_text_for_vowpal_wabbit() -> None:
