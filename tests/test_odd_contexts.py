@@ -204,10 +204,12 @@ def test_what_json_cannot_hold_is_said() -> None:
         encode({"x": {1}})
 
 
+@pytest.mark.parametrize("size", ["small", None])
 @pytest.mark.parametrize("names_first", [True, False])
-def test_another_form_after_the_first_is_refused_and_nothing_is_lost(names_first: bool) -> None:
+def test_another_form_after_the_first_is_refused_and_nothing_is_lost(size: str | None, names_first: bool) -> None:
     """An array of 64 numbers is as wide as hashed names are."""
-    agent = od.Agent(od.auto(ARMS, size="small"), seed=1)
+    bank = od.RefittedExperts(ARMS, {"m": Flatter()}, first=1)
+    agent = od.Agent(weighed(bank) if size is None else od.auto(ARMS, size=size), seed=1)
     forms: list[Any] = [{"age": 3, "city": "Rome"}, np.linspace(0, 1, 64)]
     mine, other = forms if names_first else forms[::-1]
     early = agent.decide(other)  # when every form is possible
