@@ -1,30 +1,35 @@
-"""Forest: randomised trees that learn between refits, and are grown anew at fixed counts of rewards."""
+"""Forest: randomised trees that learn at every reward, and are grown anew one after the other."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith import kernels
 from oddsmith.arrays import Array, Ints, whole
+from oddsmith.errors import InvalidInput
 from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
-from oddsmith.experts.learners.growing import PULL, Trees, grow, leaves, one_of, stumps
+from oddsmith.experts.learners.growing import MOST_ROWS, PULL, Rows, grow, key_of, unknown
+from oddsmith.experts.learners.trees import Trees, believe, learn, leaves, one_of, replaced, stumps
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
 __all__ = ["Forest", "ForestState"]
 
-_DEPTH = 14  # steps from root to leaf
+_AT_ONCE = 4096  # rows to grow trees on in one step, over all trees; one tree at least
 
 
 class ForestState(NamedTuple):
-    """Rewards learnt and the count of the next refit (…), the last rows (…, C, d) with arms and rewards (…, C), trees.
+    """Rewards learnt and the count at which the last regrowth began (…), the last rows, trees.
 
-    Rows are a ring: the newest overwrites the oldest. Trees have the batch axes in front; shorter ones are padded.
+    Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the newest overwrites the oldest.
     """
 
     learnt: Ints
-    due: Ints
-    rows: Array
+    begun: Ints
+    numbers: Array
     arms: Ints
     rewards: Array
     trees: Trees
@@ -34,11 +39,12 @@ class ForestState(NamedTuple):
 class Forest:
     """`trees` partitions of the contexts; an arm's mean is averaged over the leaves, its doubt over their counts.
 
-    The forest is grown on the last `window` rows after 24 rewards and then each time their number has grown by 2/5
-    (every `window`/2 rewards at last), by draws that belong to `seed`; leaves learn at once. Cuts depend on the
-    order of a column's values only, so scales do not matter; a missing number goes left. Memory: window · d and at
-    most 2 · trees · window · K. Time for a step: `trees` walks, and O(trees · window · candidates) for each refit,
-    spread over the steps between, where candidates are as many as columns, 8 at least and 64 at most.
+    Leaves learn at once. Trees are grown anew on the last `window` rows, from 24 rewards on and then each time their
+    number has grown by 2/5 (every `window`/2 rewards at last): one at a reward, several while rows are few, by draws
+    that belong to `seed`. Cuts depend on the order of a column's values only, so scales do not matter; a missing number
+    goes left. An arm without rows is as good as all rows together, and as 1/2 at least. Memory: window · d and at
+    most 2 · trees · window · K. Time for a step: `trees` walks, and O(window · candidates) while trees are grown, where
+    candidates are as many as columns, 8 at least and 64 at most.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
@@ -51,7 +57,7 @@ class Forest:
 
     def __post_init__(self) -> None:
         whole("trees", self.trees)
-        whole("window", self.window, low=2 * FIRST)
+        whole("window", self.window, low=2 * FIRST, high=MOST_ROWS)
 
     @property
     def name(self) -> str:
@@ -59,101 +65,127 @@ class Forest:
         return kind if self.window == Forest.window else f"{kind}, last {self.window} rows"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> ForestState:
-        trees: Any = (np.broadcast_to(p, (*shape, *p.shape)).copy() for p in stumps(self.trees, n_arms))
+        if kernels.compiled() is not None:
+            _compile()
         return ForestState(
             np.zeros(shape, dtype=np.int64),
-            np.full(shape, FIRST),
-            np.zeros((*shape, FIRST, dim)),
+            np.zeros(shape, dtype=np.int64),
+            np.zeros((*shape, dim, FIRST)),
             np.zeros((*shape, FIRST), dtype=np.int64),
             np.zeros((*shape, FIRST)),
-            Trees(*trees),
+            stumps(shape, self.trees, n_arms),
         )
 
     def believe(self, state: ForestState, seen: LearnerInput) -> Belief:
-        shape, lead = state.learnt.shape, seen.x.shape[:-1]
+        shape, dim = state.learnt.shape, state.numbers.shape[-2]
         if not shape:
-            return self._belief(state.trees, seen.x)
-        x = np.broadcast_to(seen.x, (*np.broadcast_shapes(lead, shape), seen.x.shape[-1]))
-        n_arms = state.trees.value.shape[-1]
-        mean = np.empty((*x.shape[:-1], n_arms))
+            return _believed(state.trees, seen.x, dim)
+        x = np.broadcast_to(seen.x, (*np.broadcast_shapes(seen.x.shape[:-1], shape), dim))
+        mean = np.empty((*x.shape[:-1], state.trees.value.shape[-1]))
         sd = np.empty_like(mean)
-        for place in np.ndindex(shape):
-            mean[(..., *place, slice(None))], sd[(..., *place, slice(None))] = self._belief(
-                one_of(state.trees, place), x[(..., *place, slice(None))]
-            )
+        for place in _places(state):
+            at: Any = (..., *place, slice(None))
+            mean[at], sd[at] = _believed(one_of(state.trees, place), x[at], dim)
         return Belief(mean, sd)
 
     def learn(self, state: ForestState, seen: LearnerInput, arms: Ints, rewards: Array) -> ForestState:
-        """Leaves learn at once; then, if a refit is due, the forest is grown anew."""
-        slot = int(state.learnt.flat[0]) % state.rows.shape[-2]
-        for place, arm, reward in zip(
-            np.ndindex(state.learnt.shape), arms.reshape(-1), rewards.reshape(-1), strict=True
-        ):
-            state.rows[(*place, slot)], state.arms[(*place, slot)] = seen.x[place], arm
-            state.rewards[(*place, slot)] = reward
-            trees = one_of(state.trees, place)
-            leaf = leaves(trees, self.trees, seen.x[place][None])[0]
-            trees.drawn[leaf, arm] += 1
-            trees.value[leaf, arm] += (reward - trees.value[leaf, arm]) / (trees.drawn[leaf, arm] + PULL)
+        """The row is kept, and leaves learn; then the trees whose turn it is are grown anew."""
+        slot, n_arms = int(state.learnt.flat[0]) % state.arms.shape[-1], state.trees.value.shape[-1]
+        for place in _places(state):
+            if not 0 <= arms[place] < n_arms:
+                raise InvalidInput(f"arm must be the number of one of {n_arms} arms, from 0; got {arms[place]}")
+        state.numbers[..., slot], state.arms[..., slot], state.rewards[..., slot] = seen.x, arms, rewards
         state = state._replace(learnt=state.learnt + 1)
-        return self._refitted(state) if (state.learnt >= state.due).all() else state
+        if state.learnt.flat[0] < FIRST:
+            return _stumped(state)
+        for place in _places(state):
+            row = state.numbers[(*place, slice(None), slot)].copy()
+            learn(one_of(state.trees, place), row, int(arms[place]), float(rewards[place]))
+        return self._regrown(state)
 
     def revise(self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned) -> ForestState:
         """The row, if it is still kept, has the new reward, and its leaves their means as if it had been the first."""
-        kept = np.arange(len(state.rows)) < state.learnt
-        alike = kept & (state.arms == arm) & (state.rewards == turned.before)
-        places = np.flatnonzero(alike)
-        same = ((state.rows[places] == seen.x) | (np.isnan(state.rows[places]) & np.isnan(seen.x))).all(axis=-1)
-        if same.any():
-            state.rewards[places[same][0]] = turned.reward
-            leaf = leaves(state.trees, self.trees, seen.x[None])[0]
-            state.trees.value[leaf, arm] += turned.change / (state.trees.drawn[leaf, arm] + PULL)
+        kept = np.arange(len(state.arms)) < state.learnt
+        places = np.flatnonzero(kept & (state.arms == arm) & (state.rewards == turned.before))
+        rows, x = state.numbers[:, places], seen.x[:, None]
+        same = ((rows == x) | (np.isnan(rows) & np.isnan(x))).all(axis=0)
+        if not same.any():
+            return state
+        state.rewards[places[same][0]] = turned.reward
+        if state.learnt < FIRST:
+            return _stumped(state)
+        at = np.arange(self.trees), leaves(state.trees, seen.x[None])[:, 0], arm
+        state.trees.value[at] += turned.change / (state.trees.drawn[at] + PULL)
         return state
 
     def widen(self, state: ForestState, n_arms: int) -> ForestState:
-        value, count = state.trees.value, state.trees.drawn
-        more = (*value.shape[:-1], n_arms - value.shape[-1])
-        trees = state.trees._replace(
-            value=np.concatenate([value, np.full(more, 0.5)], axis=-1),
-            drawn=np.concatenate([count, np.zeros(more)], axis=-1),
-        )
-        return state._replace(trees=trees)
+        """Further arms, which are as arms without rows would be if all trees were grown now."""
+        value, drawn = state.trees.value, state.trees.drawn
+        more = np.zeros((*value.shape[:-1], n_arms - value.shape[-1]))
+        wide = np.concatenate([value, more], axis=-1)
+        for place in _places(state):
+            rewards = _kept(state, place).rewards
+            wide[place][..., value.shape[-1] :] = unknown(float(rewards.sum()), len(rewards))
+        return state._replace(trees=state.trees._replace(value=wide, drawn=np.concatenate([drawn, more], axis=-1)))
 
-    def _belief(self, trees: Trees, x: Array) -> Belief:
-        leaf = leaves(trees, self.trees, x.reshape(-1, x.shape[-1]))
-        mean = trees.value[leaf].mean(axis=1)
-        sd = 0.5 * np.sqrt((1 / (trees.drawn[leaf] + 1)).mean(axis=1))
-        return Belief(mean.reshape(*x.shape[:-1], -1), sd.reshape(*x.shape[:-1], -1))
+    def wider(self, state: ForestState, fill: Array) -> ForestState:
+        """As many columns as `fill` (d) has; the further ones were what it says in all rows so far. Trees stay."""
+        more = fill[state.numbers.shape[-2] :, None]
+        shape = (*state.learnt.shape, len(more), state.arms.shape[-1])
+        return state._replace(numbers=np.concatenate([state.numbers, np.broadcast_to(more, shape)], axis=-2))
 
-    def _refitted(self, state: ForestState) -> ForestState:
-        """New trees on the rows kept, in each place of the batch, and room for the rows until the next refit."""
-        shape, learnt = state.learnt.shape, int(state.learnt.flat[0])
-        dim, n_arms = state.rows.shape[-1], state.trees.value.shape[-1]
-        cuts = int(np.clip(dim, 8, 64))
-        forests = [
-            grow(
-                state.rows[place], state.arms[place], state.rewards[place], n_arms,
-                self.trees, cuts, _DEPTH, [self.seed, learnt],
-            )
-            for place in np.ndindex(shape)
-        ]  # fmt: skip
-        due = next_refit(learnt, PACE, self.window)
-        room = min(due, self.window) - state.rows.shape[-2]
-        trees: Any = (_stacked(parts, shape) for parts in zip(*forests, strict=True))
-        return ForestState(
-            state.learnt,
-            np.full(shape, due),
-            longer(state.rows, room, len(shape)),
-            longer(state.arms, room, len(shape)),
-            longer(state.rewards, room, len(shape)),
-            Trees(*trees),
-        )
+    def _regrown(self, state: ForestState) -> ForestState:
+        """The trees whose turn it is at this count, on the rows kept now; room for more rows when a regrowth begins."""
+        learnt, begun = int(state.learnt.flat[0]), int(state.begun.flat[0])
+        if learnt >= (next_refit(begun, PACE, self.window) if begun else FIRST):
+            begun = learnt
+            room = min(next_refit(begun, PACE, self.window), self.window) - state.arms.shape[-1]
+            numbers, arms, rewards = (longer(part, room, part.ndim - 1) for part in state[2:5])
+            state = ForestState(state.learnt, np.full_like(state.begun, begun), numbers, arms, rewards, state.trees)
+        for tree in self._turn(begun, learnt):
+            for place in _places(state):
+                grown = grow(_kept(state, place), state.trees.value.shape[-1], key=key_of(self.seed, learnt, tree))
+                state = state._replace(trees=replaced(state.trees, (*place, tree), grown))
+        return state
+
+    def _turn(self, begun: int, learnt: int) -> range:
+        """The trees that are grown at this count, so that all of them are before the next regrowth begins."""
+        steps = next_refit(begun, PACE, self.window) - begun
+        each = max(-(-self.trees // steps), _AT_ONCE // min(begun, self.window), 1)
+        first = each * (learnt - begun)
+        return range(min(first, self.trees), min(first + each, self.trees))
 
 
-def _stacked(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """One array for the batch, padded with zeros where a forest has fewer nodes."""
-    if not shape:
-        return parts[0]
-    most = max(chain((0,), (part.shape[0] for part in parts if part.ndim)))
-    padded = [np.pad(p, [(0, most - len(p)), *[(0, 0)] * (p.ndim - 1)]) if p.ndim else p for p in parts]
-    return np.stack(padded).reshape(*shape, *padded[0].shape)
+@cache
+def _compile() -> None:
+    """Compiles the twins: what takes seconds, or a part of one from numba's cache, belongs to no reward."""
+    trees = stumps((), 1, 1)
+    grow(Rows(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1)), 1, key=0)
+    learn(trees, np.zeros(1), 0, 0.0)
+    believe(trees, np.zeros((1, 1)))
+
+
+def _places(state: ForestState) -> Iterable[tuple[int, ...]]:
+    """The places of the batch."""
+    return np.ndindex(state.learnt.shape) if state.learnt.shape else ((),)
+
+
+def _believed(trees: Trees, x: Array, dim: int) -> Belief:
+    """The belief about rows x (…, dim), by trees without batch axes."""
+    mean, sd = believe(trees, np.array(x, dtype=np.float64, order="C").reshape(prod(x.shape[:-1]), dim))
+    shape = (*x.shape[:-1], mean.shape[-1])
+    return Belief(mean.reshape(shape), sd.reshape(shape))
+
+
+def _kept(state: ForestState, place: tuple[int, ...]) -> Rows:
+    """The rows kept in one place of a batch."""
+    n = min(int(state.learnt.flat[0]), state.arms.shape[-1])
+    return Rows(state.numbers[place], state.arms[place][:n], state.rewards[place][:n])
+
+
+def _stumped(state: ForestState) -> ForestState:
+    """All trees as one leaf with the rows kept, in place: before the first regrowth."""
+    for place in _places(state):
+        leaf = grow(_kept(state, place), state.trees.value.shape[-1], key=0, depth=0)
+        state.trees.value[place], state.trees.drawn[place] = leaf.value, leaf.drawn
+    return state
