@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import oddsmith as od
 from oddsmith.experts.columns import Columns, empty_columns, learnt, read, read_rows
-from oddsmith.experts.places import CATEGORY, CODE, MISSING, MOST, MOST_VALUES, NUMBER, OTHER, OTHERS, WORD
+from oddsmith.experts.places import CATEGORY, CODE, MISSING, MOST, MOST_VALUES, NUMBER, OTHER, OTHERS, WORD, places_of
 from oddsmith.saving import leaves_of
 
 NAN = float("nan")
@@ -127,6 +127,8 @@ def test_arrays() -> None:
     assert columns.kinds.tolist() == [NUMBER, NUMBER, NUMBER, MISSING]
     check(columns, [[1, NAN, np.inf], [1, 1e101, 3]], [[1, NAN, NAN, 1], [1, NAN, 3, 1]])
     check(columns, [4], [4, NAN, NAN, 1])
+    np.testing.assert_array_equal(read_rows(columns, [np.ones(2), np.zeros(2)])[:, :2], [[1, 1], [0, 0]])
+    np.testing.assert_array_equal(read_rows(columns, [np.ones(2), {}, np.zeros(3)])[:, 0], [1, NAN, 0])
     longer = learnt(columns, np.arange(5.0))
     assert longer.kinds.tolist() == [NUMBER, NUMBER, NUMBER, MISSING, NUMBER, NUMBER]
     check(longer, np.arange(5.0), [0, 1, 2, 0, 3, 4])
@@ -192,6 +194,18 @@ def test_one_sentence(context: Any, words: str) -> None:
     for act in (read, learnt):
         with pytest.raises(od.InvalidInput, match=words):
             act(empty_columns(), context)
+
+
+def test_what_is_looked_up_beside_a_state_is_bounded() -> None:
+    columns = after({"user": "u0", "shop": 3}, {"user": "u1", "shop": 4}, {"user": "u0", "shop": 3})
+    places = places_of(columns)
+    for i in range(9_000):
+        row = read(columns, {"user": f"u{i % 4000}", "shop": i, f"other {i}": "x", "n" * 1000 + str(i): "y" * 1000})
+        assert row[columns.kinds == CATEGORY].sum() == (i % 4000 < 2)
+        assert row[columns.kinds == CODE].sum() == (i == 3)
+    keys = [*places.named.values(), places.key("user"), places.key("shop")]
+    assert len(places.named) + sum(len(key.shown) + len(key.codes) for key in set(keys)) < 2_100
+    assert places_of(columns) is places
 
 
 def test_the_salt_keys_all_digests() -> None:

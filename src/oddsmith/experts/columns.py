@@ -87,6 +87,9 @@ def read(columns: Columns, context: Context, schema: Schema | None = None) -> Ar
 def read_rows(columns: Columns, contexts: Sequence[Any], schema: Schema | None = None) -> Array:
     """Contexts, one by one, as float64 (n, …, d)."""
     if not all(isinstance(context, Mapping) for context in contexts):
+        are_arrays = all(isinstance(context, np.ndarray) and context.dtype.kind in "fiub" for context in contexts)
+        if are_arrays and len({context.shape for context in contexts}) == 1:
+            return read(columns, np.stack(contexts), schema)
         return np.stack([read(columns, context, schema) for context in contexts])
     places = places_of(columns)
     table = np.tile(places.blank, (len(contexts), 1))

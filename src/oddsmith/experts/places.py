@@ -47,8 +47,8 @@ FLAG = 6
 MOST, OTHERS, MOST_VALUES, MOST_CODES, MOST_WORDS = 248, 8, 64, 16, 64
 NOT_WHOLE = 0
 """Recorded of a key whose numbers are not whole: it has no codes."""
-_SHORT = 256  # characters of a text that is worth a place in a cache
-_CACHED = 4096  # names of a cache, and values of a name
+_SHORT = 128  # characters of a text that is worth a place in a cache
+_CACHED = 2048  # names and values of one state that are kept: about a megabyte
 _STATES = 512  # whose places are kept
 _WORD = re.compile(r"[^\W_]+")
 
@@ -65,6 +65,10 @@ class Columns(NamedTuple):
     kinds: npt.NDArray[np.int8]
     wholes: npt.NDArray[np.uint64]
     salt: npt.NDArray[np.uint8]
+
+    def __deepcopy__(self, _: object) -> "Columns":
+        """This object: its arrays are never written into, and what is kept beside them is known by them."""
+        return self
 
     @property
     def is_category(self) -> npt.NDArray[np.bool_]:
@@ -132,6 +136,7 @@ class Places:
         for whole, digest in columns.wholes.tolist():
             self._key(digest).wholes.add(whole)
         self.named: dict[str, Key] = {}
+        self._kept = 0
         self.width = 0
         while self.array_key(self.width).number >= 0:
             self.width += 1
@@ -147,9 +152,10 @@ class Places:
         """The columns of a name, kept in `named`; of one never seen, those that it has not."""
         name = str(name)
         digest = digest_of(self.salt, "name", name)
-        if len(self.named) >= _CACHED:
-            self.named.clear()
-        known = self.named[name] = self._keys.get(digest) or Key(digest)
+        known = self._keys.get(digest) or Key(digest)
+        if len(name) <= _SHORT:
+            self._make_room()
+            self.named[name] = known
         return known
 
     def array_key(self, place: int) -> Key:
@@ -163,8 +169,7 @@ class Places:
         if known is None:
             known = self._show(key, form, value)
             if len(value) <= _SHORT:
-                if len(key.shown) >= _CACHED:
-                    key.shown.clear()
+                self._make_room()
                 key.shown[form, value] = known
         return known
 
@@ -173,8 +178,7 @@ class Places:
         place = key.codes.get(value, -1 if value != int(value) else None)
         if place is None:
             place = self.at.get(self.digest(key, Part(CODE, str(int(value)))), -1)
-            if len(key.codes) >= _CACHED:
-                key.codes.clear()
+            self._make_room()
             key.codes[value] = place
         return place
 
@@ -198,6 +202,16 @@ class Places:
     def other(self, digest: int) -> int:
         """The digest of the column that this one goes to, where it finds no place of its own."""
         return digest_of(self.salt, f"{OTHER}", str(digest % OTHERS))
+
+    def _make_room(self) -> None:
+        """Counts one more entry of the cache, and empties it when there are too many."""
+        self._kept += 1
+        if self._kept > _CACHED:
+            self._kept = 1
+            self.named.clear()
+            for key in self._keys.values():
+                key.shown.clear()
+                key.codes.clear()
 
     def _key(self, digest: int) -> Key:
         return self._keys.setdefault(digest, Key(digest))
@@ -233,7 +247,7 @@ def places_of(columns: Columns) -> Places:
             return known
     known = Places(columns)
     if len(_CACHE) >= _STATES:
-        _CACHE.pop(next(iter(_CACHE)), None)
+        _CACHE.clear()
     _CACHE[id(columns.digests)] = known
     return known
 
@@ -253,5 +267,5 @@ def _digest(salt: bytes, what: str, value: str) -> int:
     return int.from_bytes(blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns").digest(), "big")
 
 
-_kept = lru_cache(maxsize=65_536)(_digest)
+_kept = lru_cache(maxsize=16_384)(_digest)
 _CACHE: dict[int, Places] = {}
