@@ -137,7 +137,7 @@ class Here:
         """The state that the log defines, computed apart from the service and from the library's own fold."""
         experiment = self.experiment(name)
         store: Any = experiment.store
-        return reference(experiment.opened.policy, stored(store), store.rule, store.late)
+        return reference(experiment.opened.policy, stored(store), store.rule, store.late, store.secret)
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiments
 from oddsmith.service.windows import Windows
-from oddsmith.storage import Folded, SQLiteReader, advance, restore, roster_change
+from oddsmith.storage import SQLiteReader, advance, restore, roster_change
+from oddsmith.storage.folding import begun
 from service.model import posterior_of
 from storage.samples import WithoutSnapshots, bits, stored
 
@@ -100,7 +101,7 @@ class Service(RuleBasedStateMachine):
         self.experiment = self.loop.run_until_complete(start())
         if self.replica is None:
             policy = self.experiment.opened.policy
-            self.replica = Folded(policy.init(), 0, policy)
+            self.replica = begun(self.experiment.store, policy, policy.init())
 
     def judge(self, reader: SQLiteReader) -> Any:
         return judge_from_json(reader.about["judge"])

@@ -15,6 +15,7 @@ class Memory:
 
     def __init__(self, rule: Rule = "first", step: int = 10, late: Late = "arrives") -> None:
         self.rule, self.late, self.step = rule, late, step
+        self.secret = bytes(range(16))
         self.events: list[tuple[int, Event]] = []
         self.kept: dict[int, tuple[Snapshot, bytes]] = {}
         self.asked: list[int] = []

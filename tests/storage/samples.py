@@ -8,6 +8,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.call import Call
+from oddsmith.experts.salts import keyed
 from oddsmith.storage import (
     Activation,
     Correction,
@@ -94,7 +95,13 @@ def stored(store: Store) -> list[tuple[int, Event]]:
     return events
 
 
-def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str = "first", late: str = "arrives") -> Any:
+def reference(
+    judge: od.Policy,
+    events: Iterable[tuple[int, Event]],
+    rule: str = "first",
+    late: str = "arrives",
+    secret: bytes = b"",
+) -> Any:
     """The state after these events, by the definition: when does each decision count, and with what?"""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in events:
@@ -105,7 +112,7 @@ def reference(judge: od.Policy, events: Iterable[tuple[int, Event]], rule: str =
             if isinstance(decision, DecisionMade):
                 counts = counts_of(place, decision, mine, rule, late)
                 counted += [(position, decision, value, before) for position, value, before in counts]
-    state = judge.init()
+    state = keyed(judge.init(), secret) if secret else judge.init()
     for _, decision, value, before in sorted(counted, key=lambda row: row[0]):
         drawn = decision.decision.numbered()
         state = judge.update(state, drawn, value) if before is None else judge.revise(state, drawn, before, value)

@@ -119,14 +119,17 @@ class Machine(RuleBasedStateMachine):
         until = max(self.replica.position, self.accepted[-1 - back][0])
         self.replica = advance(self.store, self.judge, self.replica, until=until)
         known = [row for row in self.accepted if row[0] <= until]
-        assert bits(self.replica.state) == bits(reference(self.judge, known, self.kind, self.late))
+        assert bits(self.replica.state) == bits(self.folded(known))
+
+    def folded(self, events: list[tuple[int, Event]]) -> Any:
+        return reference(self.judge, events, self.kind, self.late, self.store.secret)
 
     @invariant()
     def the_live_state_is_the_clean_fold(self) -> None:
         if hasattr(self, "live"):
             self.live = advance(self.store, self.judge, self.live)
             assert self.live.position == max((position for position, _ in self.accepted), default=0)
-            assert bits(self.live.state) == bits(reference(self.judge, self.accepted, self.kind, self.late))
+            assert bits(self.live.state) == bits(self.folded(self.accepted))
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

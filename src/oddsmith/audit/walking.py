@@ -19,7 +19,7 @@ from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
 from oddsmith.storage.base import ContextErased, Evidence, Line, Reading, thinned
-from oddsmith.storage.folding import Change, Folded, copied, refold
+from oddsmith.storage.folding import Change, Folded, begun, copied, refold
 
 __all__ = ["Ahead", "StateCursor", "Stops", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
 
@@ -86,8 +86,8 @@ def made_with(line: Line) -> bool:
 def start_of(reading: Reading, policy: Policy) -> Folded:
     """The state before any event: the one it was begun with, else the prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
-        return Folded(unpack_part(reading.content(0), policy, "the snapshot at position 0"), 0, policy)
-    return Folded(policy.init(), 0, policy)
+        return begun(reading, policy, unpack_part(reading.content(0), policy, "the snapshot at position 0"))
+    return begun(reading, policy, policy.init())
 
 
 def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Decision | None, Evidence, str]]:

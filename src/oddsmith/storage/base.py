@@ -38,13 +38,8 @@ Rule: TypeAlias = Literal["first", "sum"]
 Late: TypeAlias = Literal["arrives", "rewrites"]
 """Where a reward after its default counts: where it stands, changing what was learnt; or, rewriting history, there."""
 
-_KINDS: dict[type, EventKind] = {
-    DecisionMade: "decision",
-    Activation: "activation",
-    Reward: "reward",
-    DefaultReward: "default",
-    Correction: "correction",
-}
+_DECISION_EVENTS: tuple[type, ...] = (DecisionMade, Activation, Reward, DefaultReward, Correction)
+_KINDS: dict[type, EventKind] = dict(zip(_DECISION_EVENTS, DECISION_KINDS, strict=True))
 
 
 class Line(NamedTuple):
@@ -168,6 +163,8 @@ class Reading(Foldable, Protocol):
     """What the fingerprint was made from, as JSON."""
     gapless: bool
     """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
+    secret: bytes
+    """What keys the digests that states hold of names and categories: 16 bytes."""
     epochs: list[tuple[str, int]]
     """The names that the store has had, and the positions after which: a new one each time it was restored."""
     backup: BackupFacts | None

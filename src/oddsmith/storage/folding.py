@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from oddsmith.decision import Decision, State
 from oddsmith.errors import BadFile, InvalidInput, OddsmithError
 from oddsmith.experts.base import Experts
+from oddsmith.experts.salts import keyed
 from oddsmith.fingerprint import fingerprint
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.judge import added, gts_inside, judge, pad_to_roster, retired
@@ -25,7 +26,7 @@ from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line
 from oddsmith.storage.due import due_after
 from oddsmith.storage.sums import Sums
 
-__all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "copied"]
+__all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "begun", "copied"]
 __all__ += ["policy_at", "recover", "refold", "restore", "roster_change", "save_snapshot", "settle"]
 __all__ += ["snapshot_of", "start_before", "with_decisions"]
 
@@ -43,7 +44,7 @@ class Folded(NamedTuple):
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
     `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
-    `sums` are what was drawn and earned by arm.
+    `sums` are what was drawn and earned by arm. `secret` keys the digests of experts that join.
     """
 
     state: State
@@ -53,6 +54,7 @@ class Folded(NamedTuple):
     careful: bool = False
     lenient: bool = False
     sums: Sums = Sums()
+    secret: bytes = bytes(16)
 
 
 class HalfLearnt(OddsmithError):
@@ -172,7 +174,7 @@ def start_before(
     """The newest snapshot at or before `latest`, else the state before any event; of a judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
-        return Folded(policy.init(), 0, policy)
+        return begun(store, policy, policy.init())
     position = usable[-1].position
     try:
         content = store.content(position)
@@ -187,7 +189,12 @@ def start_before(
     if is_judge:
         return Folded(unpack_part(content, policy, source), position, policy)
     state, about = unpack(content, policy, source)
-    return Folded(state, position, policy, sums=Sums.from_json(about["sums"]))
+    return begun(store, policy, state)._replace(position=position, sums=Sums.from_json(about["sums"]))
+
+
+def begun(store: Reading, policy: Policy, state: State) -> Folded:
+    """A state before any event, its digests keyed by the store's secret."""
+    return Folded(keyed(state, store.secret), 0, policy, secret=store.secret)
 
 
 def policy_at(store: Reading, policy: Policy, position: int, change: Change | None) -> Policy:
@@ -216,6 +223,7 @@ def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | N
                 changed = f"the policy changed at position {item.position} ({item.kind} {item.id!r})"
                 raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
+            state = keyed(state, folded.secret)
         elif decision is not None:
             by_number = decision.numbered()
             if gts_inside(policy) is not None:

@@ -19,12 +19,14 @@ class NameTable(NamedTuple):
     """Digests of names in ascending order (n), the place of each (n), and for each place (C) two counts.
 
     `counts` are the rewards learnt of the arm there; `last` is the number of the latest of them among all rewards.
+    `salt` (16) keys the digests.
     """
 
     digests: npt.NDArray[np.uint64]
     places: Ints
     counts: Array
     last: Ints
+    salt: npt.NDArray[np.uint8]
 
 
 class Place(NamedTuple):
@@ -38,7 +40,8 @@ class Place(NamedTuple):
 def empty_table(most: int) -> NameTable:
     """A table without names, with room for a few."""
     room = min(_FIRST, most)
-    return NameTable(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(room), np.zeros(room, np.int64))
+    none = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    return NameTable(*none, np.zeros(room), np.zeros(room, np.int64), np.zeros(16, np.uint8))
 
 
 def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
@@ -48,7 +51,8 @@ def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
     >>> slots_of(table, ["b", "a"])
     array([-1,  0])
     """
-    wanted = np.array([_digest(name) for name in names], dtype=np.uint64)
+    salt = table.salt.tobytes()
+    wanted = np.array([_digest(name, salt) for name in names], dtype=np.uint64)
     if not len(table.digests):
         return np.full(len(names), -1)
     at = np.minimum(np.searchsorted(table.digests, wanted), len(table.digests) - 1)
@@ -60,13 +64,13 @@ def claim(table: NameTable, name: str, number: int, most: int) -> Place:
 
     A new name takes a free place, else that of the arm not learnt from for longest.
     """
-    digest = np.uint64(_digest(name))
+    digest = np.uint64(_digest(name, table.salt.tobytes()))
     at = int(np.searchsorted(table.digests, digest))
     if at < len(table.digests) and table.digests[at] == digest:
         place = int(table.places[at])
         table.last[place] = number
         return Place(table, place, False)
-    digests, places, counts, last = table
+    digests, places, counts, last, salt = table
     if len(digests) < most:
         place = len(digests)
         if place == len(counts):
@@ -79,10 +83,10 @@ def claim(table: NameTable, name: str, number: int, most: int) -> Place:
         at -= gone < at
     digests, places = np.insert(digests, at, digest), np.insert(places, at, place)
     counts[place], last[place] = 0.0, number
-    return Place(NameTable(digests, places, counts, last), place, True)
+    return Place(NameTable(digests, places, counts, last, salt), place, True)
 
 
 @lru_cache(maxsize=65_536)
-def _digest(name: str) -> int:
+def _digest(name: str, salt: bytes) -> int:
     """64 bits that stand for a name: of 10,000 names, two are taken for one with probability 3e-12."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, key=b"oddsmith arm").digest(), "big")
+    return int.from_bytes(blake2b(name.encode(), digest_size=8, key=salt, person=b"oddsmith arm").digest(), "big")
