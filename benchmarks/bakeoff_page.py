@@ -77,14 +77,13 @@ def overview(every: list[Field]) -> str:
             continue
         own = f"{np.mean(list(a.own.values())):.3f}, {a.own[a.own_worst]:.2f}" if a.own else ""
         small = f"{median_us(field, SMALL):,.0f}" if SMALL in field.runs else ""
-        aim = standing_tables.AIMS.get(field.family)
         rows.append(
             [
                 field.title,
                 f"{len(field.sets)} × {len({i for _, i in field.runs[AUTO]})}",
                 a.peer,
-                f"**{a.ratio:.3f}**" + (f" (aim {aim:g})" if aim else ""),
-                f"{a.vowpal_ratio:.3f}",
+                f"**{a.ratio:.3f}**{standing_tables.aimed(field, standing_tables.AIMS)}",
+                f"{a.vowpal_ratio:.3f}{standing_tables.aimed(field, standing_tables.VOWPAL_AIMS)}",
                 f"{a.in_hindsight:.3f}",
                 f"{a.net:+d}",
                 f"{len(a.worse)} of {a.many}",
