@@ -120,6 +120,11 @@ def test_a_key_depends_on_all_that_decides_a_result() -> None:
     assert bakeoff.build(auto) != bakeoff.build(linear)
 
 
+def test_words_about_code_change_no_key() -> None:
+    plain, told = "def f(a):\n    return a", 'def f(a):\n    """A word."""\n    return a  # why'
+    assert bakeoff.code(plain) == bakeoff.code(told) != bakeoff.code(plain + " + 1")
+
+
 def test_names_are_distinct_in_every_family() -> None:
     for family in FAMILIES:
         names = [(entry.library, entry.name) for entry in entries(family, slow=True)]
