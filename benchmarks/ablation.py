@@ -21,18 +21,18 @@ from benchmarks.games import LABELLED, NOISES
 from benchmarks.timing import table
 from oddsmith.engines import each
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
-from oddsmith.experts.features import Fourier, Joined, Plain, Products
-from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
+from oddsmith.experts.features import Curves, Plain
+from oddsmith.experts.learners import Forest, LearningExperts, Ridge
 from oddsmith.progress import progress
 
-CURVED, FOREST = Ridge(Joined((Plain(), Fourier(128)))), Forest(16)
-TWO, PRIOR = (CURVED, FOREST), (0.5, 0.05, 0.45)
+CURVED, FOREST = Ridge(Curves(128)), Forest(16)
+TWO, PRIOR = (CURVED, FOREST), (0.1, 0.1, 0.8)
 Make = Callable[[list[str]], od.GeneralizedThompsonSampling]
 
 
 def variant(
     learners: Any = TWO,
-    blend: int = 2,
+    blend: bool = True,
     prior: Any = PRIOR,
     ballots: Any = None,
     loss: Any = od.square_loss,
@@ -48,28 +48,24 @@ def variant(
     return make
 
 
-def ridge(features: Any, strength: float = 0.3) -> Make:
-    return variant((Ridge(features, strength),), 0, None)
-
-
 VARIANTS: dict[str, Make] = {
     "auto": variant(),
-    "experts: linear alone": ridge(Plain()),
-    "experts: Fourier features alone": ridge(Fourier(128)),
-    "experts: linear + Fourier, alone": ridge(CURVED.features),
-    "experts: linear + products, alone": ridge(Joined((Plain(), Products(128)))),
-    "experts: logistic, linear + Fourier, alone": variant((Logistic(CURVED.features),), 0, None),
-    "experts: forest alone": variant((FOREST,), 0, None),
-    "experts: no blend": variant(blend=0, prior=(0.9, 0.1)),
+    "experts: linear alone": variant((Ridge(Plain()),), False, None),
+    "experts: curves alone": variant((CURVED,), False, None),
+    "experts: forest alone": variant((FOREST,), False, None),
+    "experts: no blend": variant(blend=False, prior=(0.9, 0.1)),
     "experts: the blend only": variant(prior=(0.0, 0.0, 1.0)),
-    "experts: and a linear one": variant((CURVED, FOREST, Ridge(Plain())), 2, (0.3, 0.05, 0.2, 0.45)),
-    "experts: and a logistic one": variant((CURVED, FOREST, Logistic(CURVED.features)), 2, (0.3, 0.05, 0.2, 0.45)),
-    "experts: 64 waves": variant((Ridge(Joined((Plain(), Fourier(64)))), FOREST)),
-    "experts: 256 waves, 32 trees": variant((Ridge(Joined((Plain(), Fourier(256)))), Forest(32))),
-    "experts: scale 0.8": variant((Ridge(Joined((Plain(), Fourier(128, 0.8)))), FOREST)),
-    "experts: scale 2": variant((Ridge(Joined((Plain(), Fourier(128, 2.0)))), FOREST)),
-    "experts: ridge 1": variant((Ridge(CURVED.features, 1.0), FOREST)),
-    "experts: ridge 0.1": variant((Ridge(CURVED.features, 0.1), FOREST)),
+    "experts: and a linear one": variant((CURVED, FOREST, Ridge(Plain())), True, (0.3, 0.05, 0.2, 0.45)),
+    "experts: 64 waves": variant((Ridge(Curves(64)), FOREST)),
+    "experts: 256 waves, 32 trees": variant((Ridge(Curves(256)), Forest(32))),
+    "experts: scale 0.8": variant((Ridge(Curves(128, 0.8)), FOREST)),
+    "experts: scale 2": variant((Ridge(Curves(128, 2.0)), FOREST)),
+    "ridge: 0.3/0.3 alone": variant((Ridge(CURVED.features, ((0.3, 0.3),)), FOREST)),
+    "ridge: 1/3 alone": variant((Ridge(CURVED.features, ((1.0, 3.0),)), FOREST)),
+    "ridge: 3/30 alone": variant((Ridge(CURVED.features, ((3.0, 30.0),)), FOREST)),
+    "ridge: 0.1, 1, 10, 100": variant(
+        (Ridge(CURVED.features, ((0.1, 0.1), (1.0, 1.0), (10.0, 10.0), (100.0, 100.0))), FOREST)
+    ),
     "prior: uniform": variant(prior=None),
     "loss: square, eta 0.5": variant(eta=0.5),
     "loss: square, eta 8": variant(eta=8.0),

@@ -71,8 +71,8 @@ def _ours(family: str) -> Iterator[Entry]:
     if family in LABELLED:
         learners = SIZES["normal"]
         for learner in learners:
-            yield Entry(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), 0), standardised=False)
-        yield Entry("alone: blend", "oddsmith", partial(_alone, learners, len(learners)), standardised=False)
+            yield Entry(f"alone: {learner.name}", "oddsmith", partial(_alone, (learner,), False), standardised=False)
+        yield Entry("alone: blend", "oddsmith", partial(_alone, learners, True), standardised=False)
 
 
 def _arms(game: Game) -> list[str]:
@@ -85,7 +85,7 @@ def _auto(family: str, size: str, game: Game) -> Player:
     return Ours(od.auto(_arms(game), size=size))
 
 
-def _alone(learners: tuple[Any, ...], blend: int, game: Game) -> Player:
+def _alone(learners: tuple[Any, ...], blend: bool, game: Game) -> Player:
     """One expert of `auto` by itself: a learner, or only the blend."""
     bank = LearningExperts(_arms(game), learners, blend=blend)
     return Ours(replace(od.auto(_arms(game)), experts=bank, prior=np.eye(len(bank.names))[-1]))

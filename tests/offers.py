@@ -7,7 +7,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.experts import Forest
-from oddsmith.experts.features import Fourier, Joined, Plain
+from oddsmith.experts.features import Curves
 
 CONTEXT_WIDTH, ARM_WIDTH = 2, 3
 WIDTH = CONTEXT_WIDTH + ARM_WIDTH
@@ -38,7 +38,7 @@ def functions(arms: Any = None) -> od.Experts:
 
 
 def shared() -> od.Experts:
-    return od.SharedExperts((od.PooledRidge(Joined((Plain(), Fourier(8)))), od.PooledForest(Forest(4))), blend=2)
+    return od.SharedExperts((od.PooledRidge(Curves(8)), od.PooledForest(Forest(4))), blend=True)
 
 
 BANKS: dict[str, Callable[[], od.Experts]] = {

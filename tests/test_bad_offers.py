@@ -79,7 +79,6 @@ CALLS: dict[str, tuple[dict[str, Any], type[OddsmithError], str]] = {
     "eligible that is not offered": ({"arms": GOOD, "eligible": ["c"]}, od.InvalidInput, "'c'"),
     "eligible of another length": ({"arms": GOOD, "eligible": [True, False, True]}, od.InvalidInput, "mask"),
     "none eligible": ({"arms": GOOD, "eligible": []}, NoEligibleArm, "at least one arm"),
-    "features of another width": ({"arms": {"a": [1.0, 2.0]}}, od.InvalidInput, "as the first one was"),
     "features that are a nested dict": ({"arms": {"a": {"x": {"y": 1}}}}, od.InvalidInput, "'x.y'"),
     "no arms": ({}, od.InvalidInput, "arms=…"),
 }

@@ -204,12 +204,10 @@ def test_what_json_cannot_hold_is_said() -> None:
         encode({"x": {1}})
 
 
-@pytest.mark.parametrize("size", ["small", None])
 @pytest.mark.parametrize("names_first", [True, False])
-def test_another_form_after_the_first_is_refused_and_nothing_is_lost(size: str | None, names_first: bool) -> None:
+def test_another_form_after_the_first_is_refused_where_models_are_refitted(names_first: bool) -> None:
     """An array of 64 numbers is as wide as hashed names are."""
-    bank = od.RefittedExperts(ARMS, {"m": Flatter()}, first=1)
-    agent = od.Agent(weighed(bank) if size is None else od.auto(ARMS, size=size), seed=1)
+    agent = od.Agent(weighed(od.RefittedExperts(ARMS, {"m": Flatter()}, first=1)), seed=1)
     forms: list[Any] = [{"age": 3, "city": "Rome"}, np.linspace(0, 1, 64)]
     mine, other = forms if names_first else forms[::-1]
     early = agent.decide(other)  # when every form is possible
@@ -223,12 +221,19 @@ def test_another_form_after_the_first_is_refused_and_nothing_is_lost(size: str |
     agent.learn(agent.decide(mine), 1)
 
 
-def test_the_form_is_saved(tmp_path: Any) -> None:
+def test_what_columns_stand_for_is_saved(tmp_path: Any) -> None:
     agent = od.Agent(od.auto(ARMS), seed=1)
-    agent.learn(agent.decide({"age": 3}), 1)
+    for city in ("Rome", "Oslo", "Rome"):
+        agent.learn(agent.decide({"age": 3, "city": city}), city == "Rome")
     agent.save(tmp_path / "agent.npz")
-    with pytest.raises(od.InvalidInput, match="got an array"):
-        od.Agent.load(tmp_path / "agent.npz", od.auto(ARMS)).decide(np.zeros(64))
+    again = od.Agent.load(tmp_path / "agent.npz", od.auto(ARMS))
+
+    def said(of: od.Agent, context: Any) -> Any:
+        return od.auto(ARMS).experts.predict(of.state.experts, context)
+
+    for context in ({"age": 3, "city": "Rome"}, {"city": "Oslo"}, {"city": "Lima"}, np.zeros(3)):
+        np.testing.assert_array_equal(said(again, context), said(agent, context))
+    assert (said(again, {"age": 3, "city": "Rome"}) != said(again, {"age": 3, "city": "Oslo"})).any()
 
 
 def test_a_schema_of_numbered_columns() -> None:

@@ -137,23 +137,21 @@ def test_features_may_come_later_and_memories_of_arms_stay() -> None:
     bank = od.SharedExperts((od.PooledRidge(pull=4.0),))
     policy = od.GeneralizedThompsonSampling(bank, od.square_loss, gamma=0.1)
     agent = od.Agent(policy, seed=2)
-    drawn = {"good": 0, "bad": 0}
     for _ in range(30):
         decision = agent.decide(None, arms=["good", "bad"])
         agent.learn(decision, decision.arm == "good")
-        drawn[decision.arm] += 1
     before = bank.predict(agent.state.experts, od.offered(None, ["good", "bad", "new"]))[0]
     features = {"good": [1.0, 0.0], "bad": [0.0, 1.0], "new": [1.0, 1.0]}
     ignored = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
     np.testing.assert_array_equal(ignored, before)  # of numbers nothing has been learnt yet
-    agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 0.5)  # which moves nothing: it is what was expected
-    n, m = drawn["good"], drawn["bad"]
-    expected = [0.5 + 0.5 * n / (n + 4), 0.5 - 0.5 * m / (m + 4), 0.5]
-    np.testing.assert_allclose(bank.predict(agent.state.experts, od.offered([9.0], features))[0], expected, atol=1e-12)
     agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
-    assert bank.predict(agent.state.experts, od.offered([9.0], features))[0, 2] > 0.55
-    with pytest.raises(od.InvalidInput, match="as the first ones had"):
-        agent.decide([9.0], arms={"a": [1.0]})
+    after = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    assert after[0] > after[1] + 0.3  # what was learnt by name stays
+    for _ in range(5):
+        agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
+    later = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    assert later[2] > before[2] + 0.1
+    assert np.isfinite(agent.decide([9.0], arms={"a": [1.0]}).propensities).all()
 
 
 @pytest.mark.parametrize("many", [[{"x": 1}], [[1.0], [2.0]], pd.DataFrame({"x": [1.0]})])
@@ -220,12 +218,3 @@ def test_weights_that_all_arms_share_are_those_of_all_arms() -> None:
     agent = od.Agent(od.LinearThompsonSampling(2, directions=64), seed=1)
     agent.learn(agent.decide([1.0], arms={"a": [0.5], "b": [1.0]}), 1)
     assert list(agent.posterior()) == ["all arms"]
-
-
-@pytest.mark.parametrize("later", [([0.5] * 64, {"a": {"age": 1.0}}), ({"hour": 9}, {"a": [0.5] * 64})])
-def test_as_many_numbers_as_there_are_hashes_are_another_form(later: tuple[Any, Any]) -> None:
-    agent = od.Agent(od.auto(size="small"), seed=1)
-    agent.learn(agent.decide({"hour": 9}, arms={"a": {"age": 1.0}}), 1)
-    context, arms = later
-    with pytest.raises(od.InvalidInput, match="must be a dict or row, as the first one was; got an array"):
-        agent.decide(context, arms=arms)

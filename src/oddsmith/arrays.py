@@ -1,5 +1,6 @@
 """Array types, and the checked ways in for numbers that come from outside."""
 
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -7,7 +8,19 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Array", "Bools", "Ints", "Real", "check_range", "finite", "number", "row_products", "simplex", "whole"]
+__all__ = [
+    "Array",
+    "Bools",
+    "Ints",
+    "Real",
+    "check_range",
+    "finite",
+    "flat_rows",
+    "number",
+    "row_products",
+    "simplex",
+    "whole",
+]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -95,6 +108,11 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
     return array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
+
+
+def flat_rows(rows: Array) -> Array:
+    """Rows (…, d) as (n, d), without a copy where they are contiguous; d may be 0."""
+    return rows[None] if rows.ndim == 1 else rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
 
 
 def row_products(rows: Array, columns: Array) -> Array:

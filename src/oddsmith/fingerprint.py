@@ -90,6 +90,11 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
         for i, (one, other) in enumerate(zip(saved, given, strict=True)):
             if one != other:
                 return difference(one, other, f"{path}[{i}]")
+    if path.endswith(".recipe"):
+        learners = (
+            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its learners make something else of rewards"
+        )
+        return f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a store that starts from that)"
     return f"{path} was {saved!r:.60}, is {given!r:.60}"
 
 

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeRegressor
 import oddsmith as od
 from oddsmith.decision import Decision
 from oddsmith.experts import Experts
-from oddsmith.experts.features import Fourier
-from oddsmith.experts.learners import Forest, LearningExperts, Logistic, Ridge
+from oddsmith.experts.features import Curves
+from oddsmith.experts.learners import Forest, LearningExperts, Ridge
 
 
 class Fixed:
@@ -73,7 +73,7 @@ BANKS: dict[str, Callable[[], Experts]] = {
         od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")
     ),
     "learner": Averages,
-    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Logistic(Fourier(8)), Forest(4)), blend=3),
+    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Ridge(Curves(8)), Forest(4)), blend=True),
     "refitted": lambda: od.RefittedExperts(("a", "b", "c"), {"tree": DecisionTreeRegressor(max_depth=3)}, first=8),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }

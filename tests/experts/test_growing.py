@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experts.plain_trees import by_column, check_values, rows, walk
+from experts.plain_trees import averaged, by_column, check_sums, rows, walk
 from oddsmith.experts.learners.growing import grow, key_of
-from oddsmith.experts.learners.trees import leaves, one_of, replaced, stumps
+from oddsmith.experts.learners.trees import PULL, believe, learn, one_of, replaced, stumps
 
 pytestmark = pytest.mark.usefixtures("any_kernels")
 
@@ -27,7 +27,7 @@ def test_a_tree_on_six_rows_by_hand() -> None:
     tree = found[3.5]
     np.testing.assert_array_equal(tree.left, [1, 1, 2])
     np.testing.assert_array_equal(tree.drawn, [[6], [3], [3]])
-    np.testing.assert_allclose(tree.value, [[0.5], [(0 + 2 * 0.5) / 5], [(3 + 2 * 0.5) / 5]])
+    np.testing.assert_array_equal(tree.total, [[3], [0], [3]])
     assert tree.depth == 1
 
 
@@ -51,19 +51,55 @@ def test_among_all_cuts_the_one_that_explains_most_is_taken() -> None:
     assert np.mean(np.isclose(gains, best)) > 0.5
 
 
-def test_values_are_means_drawn_towards_the_parents() -> None:
+def test_nodes_have_the_rows_that_walk_through_them() -> None:
     x, arms, rewards = rows(300)
     rewards = 0.7 * rewards + 0.1
     x[::7, 0] = np.nan
-    trees = stumps((), 3, 2)
     for t in range(3):
         tree = grow(by_column(x, arms, rewards), 2, key=key_of(t))
-        check_values(tree, x, arms, rewards)
+        check_sums(tree, x, arms, rewards)
         assert len(tree.left) > 10
-        trees = replaced(trees, (t,), tree)
-    found = leaves(trees, x)
-    for t in range(3):
-        assert found[t].tolist() == [walk(one_of(trees, (t,)), row)[-1] for row in x]
+
+
+@pytest.mark.parametrize("scale", [1.0, 7.5])
+def test_beliefs_are_averages_over_all_ways_to_cut_a_tree_short(scale: float) -> None:
+    """Against enumeration: every way by its prior and by how likely it makes the rewards of the arm."""
+    rng = np.random.default_rng(4)
+    x, arms, _ = rows(40, n_arms=3)
+    rewards = (rng.random(40) < 0.2 + 0.6 * (x[:, 0] > 0)).astype(float)
+    trees = stumps((), 2, 3)
+    for t in range(2):
+        tree = grow(by_column(x, arms, rewards), 3, key=key_of(t), depth=3)
+        assert len(tree.left) > 4
+        trees = replaced(trees, (t,), tree, scale)
+    for step in range(3):  # as they were grown, and after further rewards
+        belief = believe(trees, x[:10])
+        for row in range(10):
+            for arm in range(3):
+                found = [averaged(one_of(trees, (t,)), x[row], arm, scale) for t in range(2)]
+                mean, doubt = np.mean(found, axis=0)
+                assert belief.mean[row, arm] == pytest.approx(mean, abs=1e-12)
+                assert belief.sd[row, arm] == pytest.approx(0.5 * np.sqrt(doubt), abs=1e-12)
+        learn(trees, x[20 + step], step % 3, draws=1.0, rewards=0.25 * step)
+
+
+def test_noise_is_cut_short_and_structure_is_not() -> None:
+    """How far beliefs scatter, over how far those of the leaves alone would."""
+    rng = np.random.default_rng(5)
+    x, arms = rng.normal(size=(600, 3)), np.zeros(600, int)
+    kept = {}
+    for name, chance in (("noise", np.full(600, 0.1)), ("steps", 0.05 + 0.9 * (x[:, 0] > 0))):
+        rewards = rng.random(600) < chance
+        trees = replaced(stumps((), 1, 1), (0,), grow(by_column(x, arms, rewards), 1, key=1), 1.0)
+        cut, whole = float(believe(trees, x).mean.std()), []
+        for row in x:
+            value = float(trees.start[0])
+            for node in walk(one_of(trees, (0,)), row):
+                value = (trees.total[0, node, 0] + PULL * value) / (trees.drawn[0, node, 0] + PULL)
+            whole.append(value)
+        kept[name] = cut / np.std(whole)
+    assert kept["noise"] < 0.6
+    assert kept["steps"] > 0.95
 
 
 def test_missing_numbers_go_left_and_are_parted_from_all_others() -> None:
@@ -75,7 +111,7 @@ def test_missing_numbers_go_left_and_are_parted_from_all_others() -> None:
     tree = grow(by_column(x, arms, gone.astype(float)), 1, key=3)
     assert tree.threshold[0] == -np.inf
     np.testing.assert_array_equal(tree.drawn[1:, 0], [gone.sum(), 400 - gone.sum()])
-    check_values(tree, x, arms, gone.astype(float))
+    check_sums(tree, x, arms, gone.astype(float))
     often = (rng.random(400) < 0.97).astype(float)
     roots = [grow(by_column(often[:, None], arms, often), 1, key=key_of(key)).threshold[0] for key in range(20)]
     assert np.mean(np.array(roots) == 0.5) > 0.5
@@ -92,4 +128,4 @@ def test_rewards_that_are_no_shares_do_no_harm() -> None:
     x, arms, rewards = rows(60)
     rewards[[3, 7, 11]] = [np.nan, 1e300, -5]
     tree = grow(by_column(x, arms, rewards), 2, key=0)
-    assert np.isfinite(tree.value).all()
+    assert np.isfinite(tree.total).all()

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.stats import norm
 
 import oddsmith as od
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
-from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Products
-from oddsmith.experts.learners import Forest, LearnerInput, LearningExperts, Logistic, Ridge
+from oddsmith.experts.features import Curves, Plain
+from oddsmith.experts.learners import Forest, LearningExperts, Ridge
+from oddsmith.experts.learners.evidence import dense
 from oddsmith.experts.schema import Schema
 
 ARMS = ("a", "b", "c")
-BANK = LearningExperts(ARMS, (Ridge(), Ridge(Joined((Plain(), Fourier(16))), 2.0), Forest(4)), blend=3)
+BANK = LearningExperts(ARMS, (Ridge(), Ridge(Curves(16), ((2.0, 5.0),)), Forest(4)), blend=True)
 
 
 def learnt(bank: Any, x: Any, arms: Any, rewards: Any) -> Any:
@@ -40,79 +40,6 @@ def standardised(x: Any, t: int) -> Any:
     return z / np.sqrt(max((sd > 0).sum(), 1))
 
 
-def test_beliefs_are_ridge_regressions_on_the_features_as_they_were() -> None:
-    rng = np.random.default_rng(0)
-    x, arms, rewards = rng.normal(3, 2, (40, 4)), rng.integers(0, 3, 40), rng.random(40)
-    x[:, 3] = 7  # a constant column changes nothing
-    _, state = learnt(BANK, x, arms, rewards)
-    for learner, own in list(zip(BANK.learners, state.experts.learners, strict=True))[:2]:
-        rows = np.array([np.append(learner.features(standardised(x, t)), 1) for t in range(40)])  # type: ignore[attr-defined]
-        for arm in range(3):
-            phi, target = rows[arms == arm], rewards[arms == arm] - 0.5
-            precision = learner.ridge * np.eye(phi.shape[1]) + phi.T @ phi  # type: ignore[attr-defined]
-            np.testing.assert_allclose(own.covariance[arm], np.linalg.inv(precision), atol=1e-9)
-            np.testing.assert_allclose(own.weights[arm], np.linalg.solve(precision, phi.T @ target), atol=1e-9)
-            seen = LearnerInput(x[0], standardised(x, 0))
-            first = np.append(learner.features(seen.z), 1)  # type: ignore[attr-defined]
-            sd = 0.5 * np.sqrt(first @ np.linalg.solve(precision, first))
-            assert learner.believe(own, seen).sd[arm] == pytest.approx(sd)
-    np.testing.assert_allclose(state.experts.mean, x.mean(axis=0))
-    np.testing.assert_allclose(state.experts.squares / 40, x.var(axis=0), atol=1e-12)
-
-
-def test_the_first_row_of_a_logistic_learner_is_its_exact_mode() -> None:
-    """From the prior, the mode moves along φ only: against direct minimisation, with the curvature there."""
-    learner, phi = Logistic(ridge=0.5), np.array([0.6, -0.8, 1.0])
-    state = learner.learn(learner.start((), 2, 2), LearnerInput(phi[:2], phi[:2]), np.array(1), np.array(0.9))
-
-    def loss(theta: Any) -> float:
-        value = theta @ phi
-        return float(0.25 * theta @ theta + np.logaddexp(0, value) - 0.9 * value)
-
-    mode = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).x
-    np.testing.assert_allclose(state.weights, [np.zeros(3), mode], atol=1e-6)
-    fit = 1 / (1 + np.exp(-mode @ phi))
-    precision = 0.5 * np.eye(3) + fit * (1 - fit) * np.outer(phi, phi)
-    np.testing.assert_allclose(state.covariance[1], np.linalg.inv(precision), atol=1e-6)
-    np.testing.assert_allclose(state.covariance[0], np.eye(3) / 0.5)
-
-
-def test_logistic_learners_learn_a_logistic_world() -> None:
-    rng = np.random.default_rng(1)
-    theta, x = np.array([2.0, -1.0]), rng.normal(size=(3000, 2))
-    learner = Logistic(ridge=0.1)
-    state = learner.start((), 1, 2)
-    for row in x:
-        reward = float(rng.random() < 1 / (1 + np.exp(-(row @ theta + 0.5))))
-        state = learner.learn(state, LearnerInput(row, row), np.array(0), np.array(reward))
-    np.testing.assert_allclose(state.weights[0], [*theta, 0.5], atol=4 * np.sqrt(state.covariance[0].max()))
-    assert np.sqrt(state.covariance[0].max()) < 0.1
-
-
-def test_fourier_features_are_a_gaussian_kernel() -> None:
-    """Their inner product tends to exp(-scale² |z - z'|²/2); orthogonal directions err less than 4/√(n/2) = 0.04."""
-    rng = np.random.default_rng(1)
-    for dim in (3, 40):
-        z, other = rng.normal(size=(2, dim)) / np.sqrt(dim)
-        wide: FeatureMap = Fourier(20_000, 1.5)
-        kernel = float(wide(z) @ wide(other))
-        assert kernel == pytest.approx(np.exp(-(1.5**2) * ((z - other) ** 2).sum() / 2), abs=0.04)
-        assert wide.size(dim) == len(wide(z))
-
-
-def test_features_side_by_side_folded_and_drawn() -> None:
-    rng = np.random.default_rng(2)
-    z, other = rng.normal(size=(2, 5, 600)) / np.sqrt(600)
-    joined = Joined((Plain(), Products(), Fourier(8)))
-    assert joined.size(600) == joined(z).shape[-1] == 600 + 256 + 8
-    np.testing.assert_array_equal(joined(z)[..., :600], z)
-    np.testing.assert_allclose(joined(z)[1], joined(z[1]), atol=1e-14)
-    folded = Plain(most=400)
-    assert folded(z).shape == (5, 400)
-    gap = (folded(z) * folded(other)).sum(axis=-1) - (z * other).sum(axis=-1)
-    assert np.abs(gap).max() < 4 * np.sqrt(2 / 400)  # inner products are kept, on average exactly
-
-
 def test_ballots_by_hand() -> None:
     mean, sd = np.array([[0.5, 0.4, 0.45]]), np.array([[0.1, 0.3, 0.1]])
     np.testing.assert_array_equal(Optimistic(1.0)(mean, sd), [[0, 1, 0]])
@@ -129,12 +56,25 @@ def test_ballots_by_hand() -> None:
         np.testing.assert_allclose(bank.advise(state.experts, np.ones((4, 3)))[1].sum(axis=-1), 1)
 
 
-def test_the_blend_is_the_average_of_beliefs() -> None:
+def test_the_blend_is_the_mixture_that_would_have_foreseen_most() -> None:
+    """Against least squares over a fine grid of portions, with a prior of half and half."""
     rng = np.random.default_rng(3)
-    x = rng.normal(size=(30, 2))
-    _, state = learnt(BANK, x, rng.integers(0, 3, 30), rng.random(30))
+    x, arms = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    rewards = 0.4 + (x[:, 0] > 0) * 0.1 + rng.random(300) * 0.1
+    policy = od.GeneralizedThompsonSampling(BANK, eta=1.0, gamma=0.1)
+    state, said = policy.init(), []
+    for context, arm, reward in zip(x, arms, rewards, strict=True):
+        advice: Any = policy.odds(state, context).advice
+        said.append(advice[:2, arm])
+        decision = od.decide(policy, state, context, 0.5, step=1)
+        state = policy.update(state, decision._replace(arm=int(arm), advice=advice[:, arm]), float(reward))
+    first, second = np.array(said).T
+    portions = np.linspace(0, 1, 10_001)
+    loss = ((rewards - second - portions[:, None] * (first - second)) ** 2).sum(axis=1) + 4 * (portions - 0.5) ** 2
+    best = portions[loss.argmin()]
+    assert best != 0.5
     predictions, _ = BANK.advise(state.experts, x[0])
-    np.testing.assert_allclose(predictions[-1], predictions[:-1].mean(axis=0))
+    np.testing.assert_allclose(predictions[-1], best * predictions[0] + (1 - best) * predictions[1], atol=1e-3)
 
 
 def test_a_row_of_numbers_for_each_arm() -> None:
@@ -147,7 +87,7 @@ def test_a_row_of_numbers_for_each_arm() -> None:
     np.testing.assert_allclose(predictions[0], [0.1, 0.9, 0.4], atol=0.05)
     np.testing.assert_allclose(predictions[1], [0.1, 0.9, 0.4], atol=0.2)
     np.testing.assert_array_equal(ballots, [[0, 1, 0], [0, 1, 0]])
-    assert state.experts.learners[0].weights.shape == (1, 3)
+    assert state.experts.learners[0].models.weights.shape == (3, 1, 2, 3)
     with pytest.raises(od.InvalidInput, match="a row for each of the 3 arms"):
         bank.advise(state.experts, np.zeros((2, 2)))
     many = bank.advise(state.experts, x[:7])
@@ -157,12 +97,14 @@ def test_a_row_of_numbers_for_each_arm() -> None:
 def test_arms_that_come_later_change_nothing_for_the_others() -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(60, 2))
-    for bank in (BANK, LearningExperts(ARMS, (Logistic(),))):
-        _, state = learnt(bank, x, rng.integers(0, 3, 60), rng.random(60))
+    for bank in (BANK, LearningExperts(ARMS)):
+        rewards = rng.random(60) ** 0.3
+        _, state = learnt(bank, x, rng.integers(0, 3, 60), rewards)
         wider, more = bank.with_arms(state.experts, [*ARMS, "d"])
         old, new = bank.predict(state.experts, x[0]), wider.predict(more, x[0])
         np.testing.assert_allclose(new[:, :3], old)
-        np.testing.assert_allclose(new[:, 3], 0.5)
+        start = max(0.5, (1 + rewards.sum()) / 62)
+        np.testing.assert_allclose(new[:2, 3][: len(bank.learners)], start)
     with pytest.raises(od.InvalidInput, match="arms must begin with"):
         BANK.with_arms(state.experts, ["d", *ARMS])
 
@@ -173,7 +115,7 @@ def test_a_decision_with_a_row_per_arm_is_learnt_after_there_are_more() -> None:
     drawn = od.Decision(1, x, None, 1, np.full(3, 1 / 3), advice=np.full(1, 0.5))
     wider, state = bank.with_arms(bank.init(), [*ARMS, "d"])
     early, late = bank.update(bank.init(), drawn, 1.0), wider.update(state, drawn, 1.0)
-    np.testing.assert_array_equal(early.learners[0].weights, late.learners[0].weights)
+    np.testing.assert_array_equal(early.learners[0].models.weights, late.learners[0].models.weights)
     with pytest.raises(od.InvalidInput, match="a row for each of the 4 arms"):
         wider.predict(late, x)
 
@@ -182,7 +124,7 @@ def test_a_decision_with_a_row_per_arm_is_learnt_after_there_are_more() -> None:
 def test_runs_side_by_side_are_runs_alone(rows_per_arm: bool) -> None:
     """A state with a batch axis, refits included."""
     rng = np.random.default_rng(6)
-    bank = LearningExperts(ARMS, (Ridge(), Logistic(), Forest(3)), blend=3, rows_per_arm=rows_per_arm)
+    bank = LearningExperts(ARMS, (Ridge(), Ridge(Curves(4)), Forest(3)), blend=True, rows_per_arm=rows_per_arm)
     x = rng.normal(size=(40, 2, 3, 4) if rows_per_arm else (40, 2, 4))
     arms, rewards = rng.integers(0, 3, (40, 2)), rng.random((40, 2))
     together, alone = bank.init((2,)), [bank.init(), bank.init()]
@@ -190,7 +132,7 @@ def test_runs_side_by_side_are_runs_alone(rows_per_arm: bool) -> None:
         blank = od.Decision(1, x[t], None, arms[t], np.full((2, 3), 1 / 3), np.full((2, 4), 0.5))
         together = bank.update(together, blank, rewards[t])
         for i in range(2):
-            one = blank._replace(context=x[t, i], arm=arms[t, i])
+            one = blank._replace(context=x[t, i], arm=arms[t, i], advice=np.full(4, 0.5))
             alone[i] = bank.update(alone[i], one, rewards[t, i])
     found = bank.predict(together, x[0])
     for i in range(2):
@@ -219,7 +161,7 @@ def test_dirty_dicts_give_odds_or_one_sentence(contexts: list[Any]) -> None:
             continue
         assert np.isfinite(decision.propensities).all()
         state = policy.update(state, decision, float(t % 2))
-        assert all(np.isfinite(own.weights).all() for own in state.experts.learners)
+        assert all(np.isfinite(own.models.weights).all() for own in state.experts.learners)
 
 
 def test_missing_numbers_constants_and_wild_values() -> None:
@@ -230,23 +172,54 @@ def test_missing_numbers_constants_and_wild_values() -> None:
     policy, state = learnt(BANK, x, rng.integers(0, 3, 200), rng.random(200))
     assert np.isfinite(policy.odds(state, x[0]).propensities).all()
     assert np.isfinite(policy.odds(state, np.full(4, np.nan)).propensities).all()
-    assert all((np.linalg.eigvalsh(own.covariance) > 0).all() for own in state.experts.learners[:2])
+    for own in state.experts.learners[:2]:
+        full = dense(own.models.covariance, own.models.weights.shape[-1])
+        assert (np.linalg.eigvalsh(full) > 0).all()
 
 
-def test_a_context_of_another_length_changes_nothing() -> None:
+def test_a_context_of_another_form_is_no_dead_end_and_one_of_no_form_changes_nothing() -> None:
     policy, state = learnt(BANK, np.eye(4), [0, 1, 2, 0], [1, 0, 1, 0])
     before = copy.deepcopy(state.experts)
-    for wrong in (np.zeros(3), np.array(["a"]), "home", [[1], [2, 3]]):
+    for wrong in (np.array(["a"]), "home", [[1], [2, 3]]):
         with pytest.raises(od.InvalidInput, match=r"^context "):
             policy.odds(state, wrong)
-    np.testing.assert_array_equal(state.experts.learners[0].covariance, before.learners[0].covariance)
+    covariance = state.experts.learners[0].models.covariance
+    np.testing.assert_array_equal(covariance, before.learners[0].models.covariance)
+    for other in (np.zeros(3), np.zeros(6), {"hour": 9}, {"city": "Rome", "hour": None}):
+        decision = od.decide(policy, state, other, 0.5, step=5)
+        state = policy.update(state, decision, 1.0)
+        assert np.isfinite(policy.odds(state, other).propensities).all()
+    assert np.isfinite(policy.odds(state, np.ones(4)).propensities).all()
+
+
+def test_columns_that_come_later_are_as_if_they_had_been_0() -> None:
+    """Words that were never said before: the same beliefs as if their columns had been there from the start."""
+    rng = np.random.default_rng(3)
+    contexts = [
+        {"x": float(rng.random()), "city": "Rome" if t < 40 else str(rng.choice(["Rome", "Oslo"]))} for t in range(80)
+    ]
+    arms, rewards = rng.integers(0, 3, 80), rng.random(80) < 0.4
+    bank = LearningExperts(ARMS, (Ridge(),))
+    _, state = learnt(bank, contexts, arms, rewards)
+    columns = state.experts.columns
+    early = bank._with_columns(bank.init(), columns)
+    assert early.moments.mean.shape == (len(columns.kinds),)
+    policy = od.GeneralizedThompsonSampling(bank, eta=1.0, gamma=0.1)
+    other = policy.init()._replace(experts=early)
+    for context, arm, reward in zip(contexts, arms, rewards, strict=True):
+        decision = od.decide(policy, other, context, 0.5, step=1)._replace(arm=int(arm), advice=np.full(1, 0.5))
+        other = policy.update(other, decision, float(reward))
+    for context in contexts[::7]:
+        np.testing.assert_allclose(
+            bank.predict(state.experts, context), bank.predict(other.experts, context), atol=1e-9
+        )
 
 
 def test_wrong_settings() -> None:
     for make, message in (
         (lambda: LearningExperts(ARMS, ()), "names of learners must be"),
-        (lambda: Ridge(ridge=0.0), "ridge must be"),
-        (lambda: Logistic(ridge=-1.0), "ridge must be"),
+        (lambda: Ridge(ridges=((0.3, 0.0),)), "ridge must be"),
+        (lambda: Ridge(ridges=()), "ridges must be"),
         (lambda: Forest(0), "trees must be"),
         (lambda: Forest(window=10), "window must be"),
         (lambda: Optimistic(-1.0), "scale must be"),
@@ -255,11 +228,9 @@ def test_wrong_settings() -> None:
         (lambda: PosteriorBest(-1.0), "scale must be"),
         (lambda: LearningExperts(ARMS, (Ridge(), Ridge())), "must be distinct"),
         (lambda: LearningExperts(ARMS, clip=(0.5, 0.1)), "low must be below high"),
-        (lambda: Fourier(0), "n must be"),
-        (lambda: Fourier(4, scale=0.0), "scale must be"),
+        (lambda: Curves(0), "n must be"),
+        (lambda: Curves(4, scale=0.0), "scale must be"),
         (lambda: Plain(0), "most must be"),
-        (lambda: Products(0), "most must be"),
-        (lambda: Joined(()), "maps must not be empty"),
     ):
         with pytest.raises(od.InvalidInput, match=message):
             make()

@@ -189,7 +189,7 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
         by_name(folder).bank(ARMS),
         od.auto(ARMS, schema=SCHEMA).experts,
     )
-    prior = np.array([1, 1 / 2, 1 / 2, 1, 0.5, 0.05, 0.45]) / 4
+    prior = np.array([1, 1 / 2, 1 / 2, 1, 0.1, 0.1, 0.8]) / 4
     file = read(folder, text)
     assert same(file.policy, od.GeneralizedThompsonSampling(od.Guarded(bank, 0.05), gamma=0.02, prior=prior))
     assert (file.name, file.seed, file.reward_scale) == ("front-page", 7, od.RewardScale(-5.0, 15.0))
@@ -252,7 +252,7 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
     policy: Any = file.policy
     lines = tuple(f"line {i}" for i in range(5))
     assert policy.policy.experts.names[:8] == ("forest", *lines, "evening", "loyal")
-    np.testing.assert_allclose(policy.policy.prior, [0.4, *[0.04] * 5, 0.1, 0.1, 0.1, 0.01, 0.09])
+    np.testing.assert_allclose(policy.policy.prior, [0.4, *[0.04] * 5, 0.1, 0.1, 0.02, 0.02, 0.16])
     odds = policy.odds(policy.init(), {"age": 1, "visits": 12, "city": "Rome", "hour": 20}).propensities
     assert odds[1] >= 0.05
     assert odds[0] <= 0.8

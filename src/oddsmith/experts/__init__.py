@@ -4,7 +4,7 @@ from oddsmith.experts.base import Experts
 from oddsmith.experts.clipped import Clipped
 from oddsmith.experts.covers import Cover, ball_cover, grid_cover
 from oddsmith.experts.encoded import Encoded
-from oddsmith.experts.features import FeatureMap, Fourier, Joined, Plain, Products
+from oddsmith.experts.features import Curves, FeatureMap, Plain
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.given import GivenExperts
 from oddsmith.experts.guarded import Guarded
@@ -12,7 +12,6 @@ from oddsmith.experts.isolated import Isolated
 from oddsmith.experts.learners import (
     Forest,
     LearningExperts,
-    Logistic,
     PooledForest,
     PooledRidge,
     Ridge,
@@ -29,25 +28,22 @@ from oddsmith.experts.tables import TableExperts
 __all__ = [
     "Clipped",
     "Cover",
+    "Curves",
     "Encoded",
     "Experts",
     "FeatureMap",
     "Forest",
-    "Fourier",
     "FunctionExperts",
     "GivenExperts",
     "Guarded",
     "Isolated",
-    "Joined",
     "LearningExperts",
     "LinearExperts",
-    "Logistic",
     "ModelExperts",
     "OnnxExperts",
     "Plain",
     "PooledForest",
     "PooledRidge",
-    "Products",
     "RefittedExperts",
     "Ridge",
     "Schema",

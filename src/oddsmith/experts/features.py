@@ -1,23 +1,24 @@
-"""Feature maps of learners: numbers as they are, products of pairs, random Fourier features, several side by side."""
+"""Feature maps of learners: numbers as they are, or beside random Fourier features of them."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from oddsmith.arrays import Array, Ints, number, whole
+from oddsmith import kernels
+from oddsmith.arrays import Array, Ints, flat_rows, number, row_products, whole
 from oddsmith.errors import InvalidInput
 
-__all__ = ["FeatureMap", "Fourier", "Joined", "Plain", "Products"]
+__all__ = ["Curves", "FeatureMap", "Plain"]
 
 
 class FeatureMap(Protocol):
-    """Features (…, size) of numbers (…, d) whose squares sum to about 1; no state of its own.
+    """Features (…, size) of numbers (…, d) whose squares sum to about 1, a 1 in front; no state of its own.
 
-    The bank sees to that sum: it standardises by running moments and divides by the root of how many
-    columns vary. So one bandwidth fits whatever d and scale, and the features' squares sum to about 1 too.
+    The bank sees to that sum: it standardises by running moments and divides by the root of how much varies. So one
+    bandwidth fits whatever d and scale. What a row gives is a function of it alone. Numbers may become more: `first` is
+    how many there were at first, and where later ones are 0 the features are those of fewer, with zeros behind them.
     """
 
     @property
@@ -25,151 +26,131 @@ class FeatureMap(Protocol):
         """A word for the expert that uses it, and what is unusual about its settings."""
         ...
 
-    def size(self, dim: int) -> int:
-        """How many features d numbers become."""
+    @property
+    def n_waves(self) -> int:
+        """How many of the features, those behind the 1, are waves."""
         ...
 
-    def __call__(self, z: Array) -> Array:
-        """The features."""
+    def size(self, n: int) -> int:
+        """How many features there are with n numbers in the linear part."""
+        ...
+
+    def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
+        """The features; the linear part is of `linear` (…, n), or of the numbers themselves."""
         ...
 
 
 @dataclass(frozen=True)
 class Plain:
-    """The numbers themselves; more than `most` of them are folded into `most` places with random signs.
+    """1 and the numbers; those beyond `most` are added to places among them with random signs.
 
-    >>> Plain()(np.array([0.6, 0.8]))
-    array([0.6, 0.8])
-    >>> Plain(most=2)(np.array([0.6, 0.8, 0.0, 0.1])).shape
-    (2,)
+    >>> Plain()(np.array([0.6, 0.8]), 2)
+    array([1. , 0.6, 0.8])
+    >>> Plain(most=2)(np.array([0.6, 0.8, 0.0, 0.1]), 4).shape
+    (3,)
     """
 
     most: int = 1024
 
     name = "linear"
+    n_waves = 0
 
     def __post_init__(self) -> None:
         whole("most", self.most)
 
-    def size(self, dim: int) -> int:
-        return min(dim, self.most)
+    def size(self, n: int) -> int:
+        return 1 + min(n, self.most)
 
-    def __call__(self, z: Array) -> Array:
-        if z.shape[-1] <= self.most:
-            return z
-        place, sign = _places(z.shape[-1], self.most)
-        folded: Array = np.zeros((*z.shape[:-1], self.most))
-        np.add.at(np.moveaxis(folded, -1, 0), place, np.moveaxis(z * sign, -1, 0))
-        return folded
-
-
-@dataclass(frozen=True)
-class Products:
-    """z_i z_j for pairs i ≤ j: all of them, or `most` drawn at random.
-
-    >>> Products()(np.array([0.6, 0.8]))
-    array([0.36, 0.48, 0.64])
-    """
-
-    most: int = 256
-
-    name = "pairs"
-
-    def __post_init__(self) -> None:
-        whole("most", self.most)
-
-    def size(self, dim: int) -> int:
-        return min(dim * (dim + 1) // 2, self.most)
-
-    def __call__(self, z: Array) -> Array:
-        rows, columns = _pairs(z.shape[-1], self.most)
-        return z[..., rows] * z[..., columns]
+    def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
+        linear = z if linear is None else linear
+        features = np.empty((*z.shape[:-1], self.size(linear.shape[-1])))
+        features[..., 0] = 1.0
+        features[..., 1:] = folded(linear, self.most)
+        return features
 
 
 @dataclass(frozen=True)
-class Fourier:
-    """cos(W z) and sin(W z) over √(n/2): ridge regression on them is kernel regression with a Gaussian kernel.
+class Curves:
+    """1, cos(W z) and sin(W z) over √(n/2), and the numbers: a sum of a Gaussian kernel and a linear one.
 
     The n/2 directions are orthogonal as far as they can be (Yu et al. 2016), each as long as a normal vector of
-    standard deviation `scale`: inner products tend to exp(-scale² |z - z'|²/2). The draws belong to `seed` and to d.
+    standard deviation `scale`: inner products of waves tend to exp(-scale² |z - z'|²/2). The draws belong to `seed`
+    and to how many numbers there were at first; for each later one, directions gain a normal number.
 
-    >>> Fourier(4)(np.zeros(3))
-    array([0.70710678, 0.70710678, 0.        , 0.        ])
+    >>> Curves(4)(np.zeros(2), 2)
+    array([1.        , 0.70710678, 0.70710678, 0.        , 0.        ,
+           0.        , 0.        ])
     """
 
     n: int = 128
     scale: float = 1.25
     seed: int = 0
+    most: int = 1024
 
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 2 or self.n % 2:
             raise InvalidInput(f"n must be an even number of at least 2; got {self.n!r}")
         number("scale", self.scale, low=0, high=np.inf, open_low=True)
+        whole("most", self.most)
 
     @property
     def name(self) -> str:
-        return "curves" if self.scale == Fourier.scale else f"curves of scale {self.scale:g}"
+        return "linear + curves" if self.scale == Curves.scale else f"linear + curves of scale {self.scale:g}"
 
-    def size(self, dim: int) -> int:
+    @property
+    def n_waves(self) -> int:
         return self.n
 
-    def __call__(self, z: Array) -> Array:
-        angles = z @ _directions(z.shape[-1], self.n, self.scale, self.seed)
-        waves = np.empty((*angles.shape[:-1], self.n))
-        np.cos(angles, out=waves[..., : self.n // 2])
-        np.sin(angles, out=waves[..., self.n // 2 :])
-        waves *= np.sqrt(2 / self.n)
-        return waves
+    def size(self, n: int) -> int:
+        return 1 + self.n + min(n, self.most)
+
+    def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
+        linear, half = z if linear is None else linear, self.n // 2
+        directions = _directions(first, z.shape[-1], (self.n, self.scale, self.seed))
+        features = np.empty((*z.shape[:-1], self.size(linear.shape[-1])))
+        features[..., 1 + self.n :] = folded(linear, self.most)
+        compiled = kernels.compiled()
+        if compiled is not None and z.flags.c_contiguous:
+            compiled.curves(flat_rows(z), directions, flat_rows(features))
+            return features
+        angles = row_products(z, directions)
+        features[..., 0] = 1.0
+        np.cos(angles, out=features[..., 1 : 1 + half])
+        np.sin(angles, out=features[..., 1 + half : 1 + self.n])
+        features[..., 1 : 1 + self.n] *= np.sqrt(2 / self.n)
+        return features
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Several maps side by side: a sum of their kernels.
+def folded(z: Array, most: int) -> Array:
+    """The numbers (…, d) themselves; those beyond `most` are added to others with random signs.
 
-    >>> Joined((Plain(), Products()))(np.array([0.6, 0.8]))
-    array([0.6 , 0.8 , 0.36, 0.48, 0.64])
+    >>> folded(np.array([0.6, 0.8]), 2)
+    array([0.6, 0.8])
     """
-
-    maps: tuple[FeatureMap, ...]
-
-    def __post_init__(self) -> None:
-        if not self.maps:
-            raise InvalidInput("maps must not be empty; got none")
-
-    @property
-    def name(self) -> str:
-        return " + ".join(m.name for m in self.maps)
-
-    def size(self, dim: int) -> int:
-        return sum(m.size(dim) for m in self.maps)
-
-    def __call__(self, z: Array) -> Array:
-        return np.concatenate([m(z) for m in self.maps], axis=-1)
+    if z.shape[-1] <= most:
+        return z
+    place, sign = _places(z.shape[-1], most)
+    few = z[..., :most].copy()
+    np.add.at(np.moveaxis(few, -1, 0), place, np.moveaxis(z[..., most:] * sign, -1, 0))
+    return few
 
 
 @lru_cache(maxsize=64)
 def _places(dim: int, most: int) -> tuple[Ints, Array]:
-    """For each of `dim` numbers a place among `most`, and a sign, both at random."""
-    rng = np.random.default_rng([dim, most])
-    return np.asarray(rng.integers(0, most, dim)), rng.choice([-1.0, 1.0], dim)
+    """For each number beyond `most` a place among them, and a sign, both at random; the same for more numbers."""
+    later = dim - most
+    places = np.random.default_rng([most, 0]).random(later) * most
+    return places.astype(np.int64), np.where(np.random.default_rng([most, 1]).random(later) < 0.5, -1.0, 1.0)
 
 
 @lru_cache(maxsize=64)
-def _pairs(dim: int, most: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The pairs i ≤ j: all of them, or `most` at random."""
-    rows, columns = np.triu_indices(dim)
-    if len(rows) <= most:
-        return rows, columns
-    chosen = np.sort(np.random.default_rng([dim, most]).choice(len(rows), most, replace=False))
-    return rows[chosen], columns[chosen]
-
-
-@lru_cache(maxsize=64)
-def _directions(dim: int, n: int, scale: float, seed: int) -> Array:
-    """n/2 directions (dim, n/2), orthogonal in blocks of dim, as long as normal vectors of sd `scale` are."""
-    rng, blocks = np.random.default_rng([seed, dim, n]), list[Array]()
-    for start in range(0, n // 2, dim):
-        width = min(dim, n // 2 - start)
-        directions, _ = np.linalg.qr(rng.standard_normal((dim, width)))
-        blocks.append(directions * np.sqrt(rng.chisquare(dim, width)))
-    return scale * np.concatenate(blocks, axis=1)
+def _directions(first: int, dim: int, draws: tuple[int, float, int]) -> Array:
+    """n/2 directions (dim, n/2), orthogonal in blocks of `first` numbers, as long as normal vectors of sd `scale`."""
+    n, scale, seed = draws
+    rng, blocks = np.random.default_rng([seed, first, n]), list[Array]()
+    for start in range(0, n // 2, max(first, 1)):
+        width = min(first, n // 2 - start)
+        directions, _ = np.linalg.qr(rng.standard_normal((first, width)))
+        blocks.append(directions * np.sqrt(rng.chisquare(first, width)) if first else np.zeros((0, n // 2)))
+    later = [np.random.default_rng([seed, n, place]).standard_normal(n // 2) for place in range(first, dim)]
+    return scale * np.concatenate([np.concatenate(blocks, axis=1)[:, : n // 2], *(row[None] for row in later)])

@@ -1,4 +1,4 @@
-"""Compiled twins (numba) of the forest: growth of a tree, what its leaves believe and learn; equal to the bit.
+"""The compiled twin (numba) of the growth of a tree, equal to the bit.
 
 A row's weight is one count, 2^`_BITS`, and its reward in whole units: one exact addition for both, times 0 or 1 in
 place of a branch that cannot be foreseen. Rows are permuted in place: those of a node are neighbours, sorted by arm, so
@@ -13,7 +13,7 @@ from numba import njit
 
 from oddsmith.arrays import Array, Ints
 
-__all__ = ["believe", "grow", "learn"]
+__all__ = ["grow"]
 
 Indices = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.uint32]
@@ -52,27 +52,26 @@ def grow(
     rows: tuple[Array, Marks, Marks, Array],
     key: int,
     limits: tuple[int, int, int],
-    settings: tuple[float, float, float, float, Array],
+    settings: tuple[float, float, Array],
     tree: tuple[Indices, Array, Indices, Array, Array],
 ) -> tuple[int, int]:
     """Twin of `growing.grow`: fill `tree`, which has room for all nodes; returns how many they are, and the depth."""
     candidates, deepest, tries = limits
-    unit, centre, prior, pull, shares = settings
-    columns, thresholds, lefts, values, drawn = tree
+    unit, centre, shares = settings
+    columns, thresholds, lefts, drawn, totals = tree
     x, order, arms, weights = rows
-    n, n_arms = order.size, values.shape[1]
+    n, n_arms = order.size, totals.shape[1]
     spare = _Own(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n))
-    ends, above = np.zeros((columns.size, 3), np.int64), np.full(n_arms, prior)
-    parents, packed = np.zeros(columns.size, np.int64), np.zeros(n_arms)
+    ends, packed = np.zeros((columns.size, 3), np.int64), np.zeros(n_arms)
     sums = _Sums(np.zeros(n_arms, np.int64), np.zeros(n_arms), np.zeros(n_arms + 1, np.int64), np.zeros((n + 1, 2)))
     ends[0, 1], node, used = n, 0, 1
     while node < used:
         start, stop, depth = ends[node, 0], ends[node, 1], ends[node, 2]
         own = _Own(order[start:stop], arms[start:stop], weights[start:stop])
         _pack(own, packed)
-        if node:
-            above = values[parents[node]]
-        _settle(packed, (unit, pull), above, (values[node], drawn[node]))
+        for k in range(n_arms):
+            both = np.int64(packed[k])
+            drawn[node, k], totals[node, k] = both >> _BITS, (both & _REST) * unit
         columns[node], thresholds[node], lefts[node] = 0, np.inf, node
         mine, best = _gains(packed, (unit, centre, shares), sums)
         if depth < deepest and stop - start >= 4 and best >= 0.0:
@@ -83,7 +82,7 @@ def grow(
                 columns[node], thresholds[node], lefts[node] = column, threshold, used
                 ends[used, 0], ends[used, 1], ends[used, 2] = start, middle, depth + 1
                 ends[used + 1, 0], ends[used + 1, 1], ends[used + 1, 2] = middle, stop, depth + 1
-                parents[used], parents[used + 1], used = node, node, used + 2
+                used += 2
         node += 1
     return used, ends[used - 1, 2]
 
@@ -94,17 +93,6 @@ def _pack(own: _Own, packed: Array) -> None:
     packed[:] = 0.0
     for i in range(own.arms.size):
         packed[own.arms[i]] += own.weights[i]
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _settle(packed: Array, settings: tuple[float, float], above: Array, node: tuple[Array, Array]) -> None:
-    """Fill the node's means and counts."""
-    unit, pull = settings
-    value, drawn = node
-    for k in range(packed.size):
-        both = np.int64(packed[k])
-        drawn[k] = both >> _BITS
-        value[k] = ((both & _REST) * unit + pull * above[k]) / (drawn[k] + pull)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -218,45 +206,3 @@ def _part(numbers: Array, threshold: float, own: _Own, spare: _Own) -> np.int64:
         own.order[lefts + i], own.arms[lefts + i] = spare.order[i], spare.arms[i]
         own.weights[lefts + i] = spare.weights[i]
     return lefts
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _leaf(columns: Indices, thresholds: Array, lefts: Indices, row: Array) -> np.int64:
-    """The leaf of one tree in which this row lies."""
-    node = np.int64(0)
-    while thresholds[node] < np.inf:
-        node = np.int64(lefts[node]) + np.int64(row[columns[node]] > thresholds[node])
-    return node
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def believe(
-    cuts: tuple[Indices, Array, Indices], leaves: tuple[Array, Array], x: Array, belief: tuple[Array, Array]
-) -> None:
-    """Twin of `trees.believe`: fill means and standard deviations (B, K) for rows x (B, d)."""
-    columns, thresholds, lefts = cuts
-    values, drawn = leaves
-    mean, sd = belief
-    n_trees = len(columns)
-    for row in range(len(x)):
-        mean[row, :], sd[row, :] = 0.0, 0.0
-        for t in range(n_trees):
-            leaf = _leaf(columns[t], thresholds[t], lefts[t], x[row])
-            for k in range(mean.shape[1]):
-                mean[row, k] += values[t, leaf, k]
-                sd[row, k] += 1.0 / (drawn[t, leaf, k] + 1.0)
-        for k in range(mean.shape[1]):
-            mean[row, k] /= n_trees
-            sd[row, k] = 0.5 * np.sqrt(sd[row, k] / n_trees)
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def learn(
-    cuts: tuple[Indices, Array, Indices], leaves: tuple[Array, Array], row: Array, arm: int, reward: float, pull: float
-) -> None:
-    """Twin of `trees.learn`: the row's leaf in each tree gains a reward of this arm."""
-    values, drawn = leaves
-    for t in range(len(values)):
-        leaf = _leaf(cuts[0][t], cuts[1][t], cuts[2][t], row)
-        drawn[t, leaf, arm] += 1.0
-        values[t, leaf, arm] += (reward - values[t, leaf, arm]) / (drawn[t, leaf, arm] + pull)

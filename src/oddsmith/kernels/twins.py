@@ -14,10 +14,23 @@ from numba import njit
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.kernels import SQUARE
+from oddsmith.kernels.regression import add_row, believe_arms, believe_rows, curves, learn_row, standardise
 from oddsmith.kernels.vectormath import exp, exp_ratio, log, log1p
 from oddsmith.weights import FAINT
 
-__all__ = ["logistic", "pick", "reweigh", "vote", "vote_logistic"]
+__all__ = [
+    "add_row",
+    "believe_arms",
+    "believe_rows",
+    "curves",
+    "learn_row",
+    "logistic",
+    "pick",
+    "reweigh",
+    "standardise",
+    "vote",
+    "vote_logistic",
+]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 _STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache

@@ -8,7 +8,7 @@ import numpy as np
 from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.features import Fourier, Joined, Plain
+from oddsmith.experts.features import Curves
 from oddsmith.experts.learners import (
     Forest,
     Learner,
@@ -27,7 +27,7 @@ __all__ = ["SIZES", "auto"]
 
 
 def _curved(n: int) -> Ridge:
-    return Ridge(Joined((Plain(), Fourier(n))))
+    return Ridge(Curves(n))
 
 
 SIZES: dict[str, tuple[Learner, ...]] = {
@@ -36,7 +36,7 @@ SIZES: dict[str, tuple[Learner, ...]] = {
     "large": (_curved(256), Forest(64)),
 }
 _RECENT = Forest(16, window=256)
-_PRIOR = {1: (1.0,), 2: (0.5, 0.05, 0.45)}  # over a size's learners and their blend
+_PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}  # over a size's learners and their blend
 
 
 def auto(
@@ -74,7 +74,7 @@ def auto(
             raise InvalidInput(f"schema must be a Schema; got {type(given).__name__}")
     number("gamma", gamma, low=0, high=1)
     learners = SIZES[size]
-    blend, prior = len(learners) if len(learners) > 1 else 0, np.array(_PRIOR[len(learners)])
+    blend, prior = len(learners) > 1, np.array(_PRIOR[len(learners)])
     if share:
         learners, prior = (*learners, _RECENT), np.insert(0.99 * prior, len(learners), 0.01)
     bank: Experts

@@ -4,7 +4,7 @@ from oddsmith.experts.learners.bank import LearnerState, LearningExperts
 from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.forest import Forest
 from oddsmith.experts.learners.pooled import PooledForest, PooledLearner, PooledRidge
-from oddsmith.experts.learners.ridge import Logistic, Ridge
+from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.learners.shared import SharedExperts, SharedState
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "LearnerInput",
     "LearnerState",
     "LearningExperts",
-    "Logistic",
     "PooledForest",
     "PooledLearner",
     "PooledRidge",

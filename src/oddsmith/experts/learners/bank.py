@@ -1,21 +1,23 @@
 """LearningExperts: learners as a bank of experts; contexts as they come, one voting rule, and a blend of them all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Ints, Real, check_range
-from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import Experts, check_names, wider_names
-from oddsmith.experts.learners.base import Belief, Learner, Revisable, Turned, side_by_side
-from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
+from oddsmith.experts.base import Experts, Fused, check_names, wider_names
+from oddsmith.experts.columns import Columns, empty_columns, learnt, read
+from oddsmith.experts.learners.base import RECIPE, Belief, Learner, Mixture, Turned, check_blend, side_by_side
+from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.schema import Form, Schema, as_numbers
+from oddsmith.experts.schema import Schema
+from oddsmith.weights import vote
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -23,24 +25,26 @@ _VOTES = Optimistic()
 
 
 class LearnerState(NamedTuple):
-    """How many contexts were learnt (…), running means and sums of squares (…, d), and each learner's own state.
+    """How many contexts were learnt, what their columns stand for, running moments (…, d), and each learner's state.
 
-    Before the first reward, whose context says how many numbers there are, d is 0 and learners have no state. `named`
-    is 1 where the numbers are hashes of names, without a schema.
+    Columns are made by learning: before the first reward there are none.
     """
 
-    seen: Array
-    mean: Array
-    squares: Array
+    seen: int
+    columns: Columns
+    moments: RunningMoments
     learners: tuple[Any, ...]
-    named: int = 0
+    mixture: Mixture
 
 
 @dataclass(frozen=True, eq=False)
 class LearningExperts(Experts):
-    """One expert for each learner and, with `blend`, one more: the average of what the first `blend` ones believe.
+    """One expert for each learner and, with `blend`, one more: a mixture of what the first two believe.
 
-    Numbers are standardised by running moments, missing ones count as the mean. An expert predicts its mean, clipped
+    The mixture is the one that would have foreseen the rewards so far best (`Mixture`).
+
+    Numbers are standardised by running moments, missing ones count as the mean; every category that was learnt from has
+    a column of its own (`experts.columns` says how contexts are read). An expert predicts its mean, clipped
     for the loss, and votes by the rule `ballots`; it is scored on its prediction, then learns. With `rows_per_arm`,
     contexts are (…, K, d), a row of numbers for each arm, and the learners are shared by all arms.
 
@@ -51,21 +55,19 @@ class LearningExperts(Experts):
 
     arms: Sequence[str]
     learners: tuple[Learner, ...] = (Ridge(),)
-    blend: int = 0
+    blend: bool = False
     ballots: Ballots = _VOTES
     schema: Schema | None = None
     rows_per_arm: bool = False
     clip: tuple[float, float] = (0.01, 0.99)
+    recipe: int = field(default=RECIPE, init=False)
 
     learns = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_names("arms", self.arms))
         check_names("names of learners", self.names)
-        if isinstance(self.blend, float) or not 0 <= self.blend <= len(self.learners):
-            raise InvalidInput(
-                f"blend must be how many learners to average, at most {len(self.learners)}; got {self.blend!r}"
-            )
+        check_blend(self.blend, self.learners)
         check_range(*self.clip)
 
     @property
@@ -73,58 +75,67 @@ class LearningExperts(Experts):
         return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
 
     def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
-        """The prior; the first context decides how many numbers there are."""
-        none = np.zeros((*shape, 0))
-        return LearnerState(np.zeros(shape), none, none, tuple(self._starts(shape, 0)))
+        """The prior; contexts say which columns there are."""
+        moments, learners = RunningMoments.none(0, shape), tuple(self._starts(shape, 0))
+        return LearnerState(0, empty_columns(), moments, learners, Mixture.even(shape))
 
     def predict(self, state: LearnerState, context: Context) -> Array:
         return self.advise(state, context)[0]
 
     def advise(self, state: LearnerState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Clipped means, and votes; before the first reward every learner predicts 1/2."""
-        x = self._encoded(context, state)
-        lead = x.shape[:-2] if self.rows_per_arm else x.shape[:-1]
-        if state.mean.shape[-1] == 0:
-            mean, sd = np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1)
-        else:
-            mean, sd = self._beliefs(state, x)
+        mean, sd = self._beliefs(state, context)
         return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
 
+    def fused(
+        self, state: LearnerState, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Fused | None:
+        """The votes of optimists for their upper ends, counted in one compiled call."""
+        if kernels.compiled() is None or type(self.ballots) is not Optimistic:
+            return None
+        mean, sd = self._beliefs(state, context)
+        low, high = self.clip
+        predictions = np.minimum(np.maximum(mean, low), high)
+        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
+
     def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
-        """The moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
-        arms, x = self._drawn(state, decision)
-        if arms.shape != state.seen.shape or x.shape[:-1] != arms.shape:
-            raise InvalidInput(f"decision must have the state's batch axes {state.seen.shape}; got {arms.shape}")
-        rewards = np.broadcast_to(np.asarray(reward, dtype=np.float64), arms.shape)
-        if state.mean.shape[-1] == 0:
-            zeros = np.zeros(x.shape)
-            learners = tuple(self._starts(arms.shape, x.shape[-1]))
-            state = LearnerState(state.seen, zeros, zeros.copy(), learners, int(has_names(decision.context)))
-        moments = with_moments(RunningMoments(*state[:3]), x)
-        seen = standardised(moments, x)
+        """Columns and moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
+        arms, shape = np.asarray(decision.number, dtype=np.int64), state.moments.mean.shape[:-1]
+        if arms.shape != shape:
+            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {arms.shape}")
+        columns = learnt(state.columns, decision.context, self.schema)
+        x = self._drawn(columns, decision, arms)
+        if x.shape[:-1] != shape:
+            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {x.shape[:-1]}")
+        rewards = np.asarray(reward, dtype=np.float64)
+        rewards = np.broadcast_to(rewards, shape) if shape else rewards
+        if columns is not state.columns:
+            state = self._with_columns(state, columns)
+        moments = with_row(state.moments, x)
+        seen = standardised(moments, x, columns.is_category)
         models = np.zeros_like(arms) if self.rows_per_arm else arms
-        learnt = (
+        learners = (
             learner.learn(own, seen, models, rewards)
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
-        return LearnerState(*moments, tuple(learnt), state.named)
+        mixture = state.mixture.scored(decision.advice, rewards) if self.blend else state.mixture
+        return LearnerState(state.seen + 1, columns, moments, tuple(learners), mixture)
 
     def revise(self, state: LearnerState, decision: Decision, before: float, reward: float) -> LearnerState:
-        """Learners that can do so change what they made of the reward, others learn once more; in place."""
-        if state.mean.shape[-1] == 0:
+        """Learners change what they made of the reward; in place."""
+        if not state.seen:
             return self.update(state, decision, reward)
-        arms, x = self._drawn(state, decision)
-        if arms.shape != state.seen.shape or x.shape[:-1] != arms.shape or arms.shape:
+        arms, shape = np.asarray(decision.number, dtype=np.int64), state.moments.mean.shape[:-1]
+        if arms.shape != shape or shape:
             raise InvalidInput(f"decision must be a single one, of a state without batch axes; got {arms.shape}")
-        seen = standardised(RunningMoments(*state[:3]), x)
+        seen = standardised(state.moments, self._drawn(state.columns, decision, arms), state.columns.is_category)
         models = np.zeros_like(arms) if self.rows_per_arm else arms
-        learnt = (
+        learners = (
             learner.revise(own, seen, int(models), Turned(before, reward))
-            if isinstance(learner, Revisable)
-            else learner.learn(own, seen, models, np.asarray(reward, dtype=np.float64))
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
-        return state._replace(learners=tuple(learnt))
+        mixture = state.mixture.revised(decision.advice, reward - before) if self.blend else state.mixture
+        return state._replace(learners=tuple(learners), mixture=mixture)
 
     def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
         """The bank and its state with further arms, which start from the prior; the first ones must be the old ones.
@@ -141,33 +152,43 @@ class LearningExperts(Experts):
         wider = (learner.widen(own, len(names)) for learner, own in zip(self.learners, state.learners, strict=True))
         return bank, state._replace(learners=tuple(wider))
 
-    def _drawn(self, state: LearnerState, decision: Decision) -> tuple[Ints, Array]:
-        """The drawn arms (…) and the numbers they were drawn with (…, d)."""
-        arms, had = np.asarray(decision.number, dtype=np.int64), decision.propensities.shape[-1]
-        x = self._encoded(decision.context, state, min(had, len(self.arms)))  # it may be older than the last arms
+    def _with_columns(self, state: LearnerState, columns: Columns) -> LearnerState:
+        """The state with further columns, which were 0 or missing so far."""
+        if len(columns.kinds) == state.moments.mean.shape[-1]:
+            return state._replace(columns=columns)
+        moments = state.moments.wider(columns.fill == 0, state.seen)
+        wider = (one.wider(own, columns.fill) for one, own in zip(self.learners, state.learners, strict=True))
+        return state._replace(columns=columns, moments=moments, learners=tuple(wider))
+
+    def _drawn(self, columns: Columns, decision: Decision, arms: Ints) -> Array:
+        """The numbers (…, d) that the drawn arms were drawn with."""
+        x = read(columns, decision.context, self.schema)
         if self.rows_per_arm:
-            x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
-        return arms, x
+            had = decision.propensities.shape[-1]  # it may be older than the last arms
+            x = np.take_along_axis(self._a_row_each(x, min(had, len(self.arms))), arms[..., None, None], axis=-2)
+            return np.ascontiguousarray(x[..., 0, :])
+        return x
 
     def _starts(self, shape: tuple[int, ...], dim: int) -> list[Any]:
         n = 1 if self.rows_per_arm else len(self.arms)
         return [learner.start(shape, n, dim) for learner in self.learners]
 
-    def _beliefs(self, state: LearnerState, x: Array) -> Belief:
+    def _beliefs(self, state: LearnerState, context: Context) -> Belief:
         """All experts' means and standard deviations (…, N, K)."""
-        if self.rows_per_arm:  # arms in front, as one more batch axis of a problem with one arm
-            x = np.moveaxis(x, -2, 0)
-        seen = standardised(RunningMoments(*state[:3]), x)
+        x = read(state.columns, context, self.schema)
+        if self.rows_per_arm:
+            x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)  # one more batch axis of a problem with one arm
+        if not state.seen:
+            lead = x.shape[1:-1] if self.rows_per_arm else x.shape[:-1]
+            return Belief(np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1))
+        seen = standardised(state.moments, x, state.columns.is_category)
         beliefs = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
         if self.rows_per_arm:
             beliefs = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in beliefs]
-        return side_by_side(beliefs, self.blend)
+        return side_by_side(beliefs, state.mixture.portion if self.blend else None)
 
-    def _encoded(self, context: Context, state: LearnerState, n_arms: int | None = None) -> Array:
-        """The context as numbers (…, d), of the width that the first one had."""
-        width = state.mean.shape[-1]
-        x = as_numbers(context, self.schema, Form(width, bool(state.named)) if width else None)
-        n_arms = len(self.arms) if n_arms is None else n_arms
-        if self.rows_per_arm and x.shape[-2:-1] != (n_arms,):
+    def _a_row_each(self, x: Array, n_arms: int) -> Array:
+        """The numbers (…, K, d), refused where there are not as many rows as arms."""
+        if x.shape[-2:-1] != (n_arms,):
             raise InvalidInput(f"context must have a row for each of the {n_arms} arms; got shape {x.shape}")
         return x

@@ -1,24 +1,35 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
 from oddsmith.decision import State
+from oddsmith.errors import InvalidInput
 
-__all__ = ["Belief", "Learner", "LearnerInput", "Revisable", "Turned", "side_by_side"]
+__all__ = ["Belief", "Learner", "LearnerInput", "Mixture", "RECIPE", "Turned", "check_blend", "side_by_side"]
+
+
+RECIPE = 2
+"""The number of what learners make of the same rewards: any change of that is a new one, and part of fingerprints."""
 
 
 class LearnerInput(NamedTuple):
     """A context as learners see it: numbers as they came (NaN: missing), and standardised (missing: 0), both (…, d).
 
-    The squares of the standardised ones sum to about 1, whatever d.
+    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l) is what linear parts see instead
+    of them, where there is more to see.
     """
 
     x: Array
     z: Array
+    linear: Array | None = None
+
+    def row(self, place: int) -> "LearnerInput":
+        """One of the rows (K, d), as (1, d)."""
+        return LearnerInput(*(None if part is None else part[place : place + 1] for part in self))  # type: ignore[arg-type]
 
 
 class Turned(NamedTuple):
@@ -40,12 +51,52 @@ class Belief(NamedTuple):
     sd: Array
 
 
-def side_by_side(beliefs: Sequence[Belief], blend: int) -> Belief:
-    """The beliefs of several learners (…, N, K) and, if `blend` is not 0, the average of the first so many."""
-    every = list(beliefs)
-    if blend:
-        every.append(Belief(*(sum(parts) / blend for parts in zip(*every[:blend], strict=True))))
-    return Belief(*(np.stack(parts, axis=-2) for parts in zip(*every, strict=True)))
+def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
+    """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first, a mixture of the first two."""
+    n = len(beliefs)
+    *lead, n_arms = beliefs[0].mean.shape
+    every = Belief(*(np.empty((*lead, n + (portion is not None), n_arms)) for _ in range(2)))
+    for place, belief in enumerate(beliefs):
+        every.mean[..., place, :], every.sd[..., place, :] = belief
+    if portion is not None:
+        for part in every:
+            part[..., n, :] = part[..., 1, :] + portion[..., None] * (part[..., 0, :] - part[..., 1, :])
+    return every
+
+
+class Mixture(NamedTuple):
+    """Sums (…) over rewards r by which two learners are mixed, that predicted f + d and f: of (r - f) d, and of d²."""
+
+    product: Array
+    square: Array
+
+    @classmethod
+    def even(cls, shape: tuple[int, ...] = ()) -> Self:
+        """Half of each; it takes differences whose squares sum to 4 to outweigh that."""
+        return cls(np.full(shape, 2.0), np.full(shape, 4.0))
+
+    @property
+    def portion(self) -> Array:
+        """The portion (…) of the first that would have had the least square loss so far, between 0 and 1."""
+        return np.minimum(np.maximum(self.product / self.square, 0.0), 1.0)
+
+    def scored(self, advice: Array | None, reward: Array) -> "Mixture":
+        """With one more reward (…), and what the learners had predicted of it (…, N)."""
+        if advice is None:
+            return self
+        second = advice[..., 1]
+        apart = advice[..., 0] - second
+        return Mixture(self.product + (reward - second) * apart, self.square + apart * apart)
+
+    def revised(self, advice: Array | None, change: float) -> "Mixture":
+        """As if a reward had been larger by `change`."""
+        return self if advice is None else self._replace(product=self.product + change * (advice[0] - advice[1]))
+
+
+def check_blend(blend: object, learners: Sequence[object]) -> None:
+    """Refuses what is neither True nor False, and a blend of fewer than two learners."""
+    if not isinstance(blend, bool) or (blend and len(learners) < 2):
+        raise InvalidInput(f"blend must be True or False, and needs two learners; got {blend!r} with {len(learners)}")
 
 
 class Learner(Protocol):
@@ -72,10 +123,9 @@ class Learner(Protocol):
         """The state with further arms, which start from the prior."""
         ...
 
-
-@runtime_checkable
-class Revisable(Protocol):
-    """A learner that can change what it has learnt; others learn a reward that turned into another once more."""
+    def wider(self, state: State, fill: Array) -> State:
+        """The state for as many numbers as `fill` (d) has; the further ones are what it says in all rows so far."""
+        ...
 
     def revise(self, state: State, seen: LearnerInput, arm: int, turned: Turned) -> State:
         """The state after the reward of this arm, in this context, turned into another; no batch axes."""

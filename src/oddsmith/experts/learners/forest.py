@@ -12,19 +12,21 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Ints, whole
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
-from oddsmith.experts.learners.growing import MOST_ROWS, PULL, Rows, grow, key_of, unknown
-from oddsmith.experts.learners.trees import Trees, believe, learn, leaves, one_of, replaced, stumps
+from oddsmith.experts.learners.growing import MOST_ROWS, Rows, grow, key_of
+from oddsmith.experts.learners.trees import Trees, believe, learn, one_of, replaced, stumps, weigh, with_arms
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
 __all__ = ["Forest", "ForestState"]
 
+_MOST = 100.0  # coins that a reward may count for
 _AT_ONCE = 4096  # rows to grow trees on in one step, over all trees; one tree at least
 
 
 class ForestState(NamedTuple):
-    """Rewards learnt and the count at which the last regrowth began (…), the last rows, trees.
+    """Rewards learnt and the count at which the last regrowth began (…), the last rows, trees, and how rewards scatter.
 
-    Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the newest overwrites the oldest.
+    Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the newest overwrites the oldest. `scatter`
+    (…, 2) are sums of the variance that a coin of the mean foreseen would have, and of the squares by which it missed.
     """
 
     learnt: Ints
@@ -33,18 +35,20 @@ class ForestState(NamedTuple):
     arms: Ints
     rewards: Array
     trees: Trees
+    scatter: Array
 
 
 @dataclass(frozen=True)
 class Forest:
-    """`trees` partitions of the contexts; an arm's mean is averaged over the leaves, its doubt over their counts.
+    """`trees` partitions of the contexts; an arm's mean and doubt are averages over them, each cut short where it pays.
 
-    Leaves learn at once. Trees are grown anew on the last `window` rows, from 24 rewards on and then each time their
-    number has grown by 2/5 (every `window`/2 rewards at last): one at a reward, several while rows are few, by draws
-    that belong to `seed`. Cuts depend on the order of a column's values only, so scales do not matter; a missing number
-    goes left. An arm without rows is as good as all rows together, and as 1/2 at least. Memory: window · d and at
-    most 2 · trees · window · K. Time for a step: `trees` walks, and O(window · candidates) while trees are grown, where
-    candidates are as many as columns, 8 at least and 64 at most.
+    Nodes learn at once. Rewards that scatter less than coins say more, and count as so many more of them. Trees are
+    grown anew on the last `window` rows, from 24 rewards on and then each time their number has grown by 2/5 (every
+    `window`/2 rewards at last): one at a reward, several while rows are few, by draws that belong to `seed`. Cuts
+    depend on the order of a column's values only, so scales do not matter; a missing number goes left. An arm without
+    rows is as good as all rows together, and as 1/2 at least. Memory: window · d and at most 4 · trees · window · K.
+    Time for a step: `trees` walks, and O(window · candidates) while trees are grown, where candidates are as many as
+    columns, 8 at least and 64 at most.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
@@ -74,6 +78,7 @@ class Forest:
             np.zeros((*shape, FIRST), dtype=np.int64),
             np.zeros((*shape, FIRST)),
             stumps(shape, self.trees, n_arms),
+            np.ones((*shape, 2)),
         )
 
     def believe(self, state: ForestState, seen: LearnerInput) -> Belief:
@@ -81,7 +86,7 @@ class Forest:
         if not shape:
             return _believed(state.trees, seen.x, dim)
         x = np.broadcast_to(seen.x, (*np.broadcast_shapes(seen.x.shape[:-1], shape), dim))
-        mean = np.empty((*x.shape[:-1], state.trees.value.shape[-1]))
+        mean = np.empty((*x.shape[:-1], state.trees.total.shape[-1]))
         sd = np.empty_like(mean)
         for place in _places(state):
             at: Any = (..., *place, slice(None))
@@ -90,7 +95,7 @@ class Forest:
 
     def learn(self, state: ForestState, seen: LearnerInput, arms: Ints, rewards: Array) -> ForestState:
         """The row is kept, and leaves learn; then the trees whose turn it is are grown anew."""
-        slot, n_arms = int(state.learnt.flat[0]) % state.arms.shape[-1], state.trees.value.shape[-1]
+        slot, n_arms = int(state.learnt.flat[0]) % state.arms.shape[-1], state.trees.total.shape[-1]
         for place in _places(state):
             if not 0 <= arms[place] < n_arms:
                 raise InvalidInput(f"arm must be the number of one of {n_arms} arms, from 0; got {arms[place]}")
@@ -99,8 +104,11 @@ class Forest:
         if state.learnt.flat[0] < FIRST:
             return _stumped(state)
         for place in _places(state):
-            row = state.numbers[(*place, slice(None), slot)].copy()
-            learn(one_of(state.trees, place), row, int(arms[place]), float(rewards[place]))
+            row, reward = state.numbers[(*place, slice(None), slot)].copy(), float(rewards[place])
+            trees, arm = one_of(state.trees, place), int(arms[place])
+            foreseen = min(max(float(believe(trees, row[None]).mean[0, arm]), 0.01), 0.99)
+            state.scatter[place] += foreseen * (1 - foreseen), (reward - foreseen) ** 2
+            learn(trees, row, arm, draws=1.0, rewards=reward)
         return self._regrown(state)
 
     def revise(self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned) -> ForestState:
@@ -114,19 +122,12 @@ class Forest:
         state.rewards[places[same][0]] = turned.reward
         if state.learnt < FIRST:
             return _stumped(state)
-        at = np.arange(self.trees), leaves(state.trees, seen.x[None])[:, 0], arm
-        state.trees.value[at] += turned.change / (state.trees.drawn[at] + PULL)
+        learn(state.trees, seen.x, arm, draws=0.0, rewards=turned.change)
         return state
 
     def widen(self, state: ForestState, n_arms: int) -> ForestState:
-        """Further arms, which are as arms without rows would be if all trees were grown now."""
-        value, drawn = state.trees.value, state.trees.drawn
-        more = np.zeros((*value.shape[:-1], n_arms - value.shape[-1]))
-        wide = np.concatenate([value, more], axis=-1)
-        for place in _places(state):
-            rewards = _kept(state, place).rewards
-            wide[place][..., value.shape[-1] :] = unknown(float(rewards.sum()), len(rewards))
-        return state._replace(trees=state.trees._replace(value=wide, drawn=np.concatenate([drawn, more], axis=-1)))
+        """The state with further arms, of which nothing is known."""
+        return state._replace(trees=with_arms(state.trees, n_arms - state.trees.total.shape[-1]))
 
     def wider(self, state: ForestState, fill: Array) -> ForestState:
         """As many columns as `fill` (d) has; the further ones were what it says in all rows so far. Trees stay."""
@@ -141,11 +142,14 @@ class Forest:
             begun = learnt
             room = min(next_refit(begun, PACE, self.window), self.window) - state.arms.shape[-1]
             numbers, arms, rewards = (longer(part, room, part.ndim - 1) for part in state[2:5])
-            state = ForestState(state.learnt, np.full_like(state.begun, begun), numbers, arms, rewards, state.trees)
+            begin = np.full_like(state.begun, begun)
+            state = state._replace(begun=begin, numbers=numbers, arms=arms, rewards=rewards)
         for tree in self._turn(begun, learnt):
             for place in _places(state):
-                grown = grow(_kept(state, place), state.trees.value.shape[-1], key=key_of(self.seed, learnt, tree))
-                state = state._replace(trees=replaced(state.trees, (*place, tree), grown))
+                grown = grow(_kept(state, place), state.trees.total.shape[-1], key=key_of(self.seed, learnt, tree))
+                coins, missed = state.scatter[place]
+                scale = float(min(max(coins / missed, 1.0), _MOST))
+                state = state._replace(trees=replaced(state.trees, (*place, tree), grown, scale))
         return state
 
     def _turn(self, begun: int, learnt: int) -> range:
@@ -161,7 +165,8 @@ def _compile() -> None:
     """Compiles the twins: what takes seconds, or a part of one from numba's cache, belongs to no reward."""
     trees = stumps((), 1, 1)
     grow(Rows(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1)), 1, key=0)
-    learn(trees, np.zeros(1), 0, 0.0)
+    learn(trees, np.zeros(1), 0, draws=0.0, rewards=0.0)
+    weigh(one_of(trees, (0,)), 1)
     believe(trees, np.zeros((1, 1)))
 
 
@@ -186,6 +191,7 @@ def _kept(state: ForestState, place: tuple[int, ...]) -> Rows:
 def _stumped(state: ForestState) -> ForestState:
     """All trees as one leaf with the rows kept, in place: before the first regrowth."""
     for place in _places(state):
-        leaf = grow(_kept(state, place), state.trees.value.shape[-1], key=0, depth=0)
-        state.trees.value[place], state.trees.drawn[place] = leaf.value, leaf.drawn
+        leaf = grow(_kept(state, place), state.trees.total.shape[-1], key=0, depth=0)
+        state.trees.total[place], state.trees.drawn[place] = leaf.total, leaf.drawn
+        state.trees.start[place] = leaf.start
     return state

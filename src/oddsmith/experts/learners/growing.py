@@ -1,6 +1,6 @@
 """One tree grown on logged bandit rows: contexts, drawn arms, rewards; in numpy, level by level, or by its twin.
 
-A tree cuts the contexts into leaves; a leaf knows each arm's mean reward, drawn towards that of its parent. Cuts are
+A tree cuts the contexts into leaves; every node knows how often each arm was drawn there, and its rewards. Cuts are
 candidates drawn at random (a column, and the midpoint of two of the node's rows); the one after which the arms' means
 explain most is taken, as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates · depth).
 
@@ -18,13 +18,12 @@ import numpy.typing as npt
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
 
-__all__ = ["DEPTH", "Indices", "MOST_ROWS", "PULL", "Rows", "Tree", "grow", "key_of", "unknown"]
+__all__ = ["DEPTH", "Indices", "MOST_ROWS", "Rows", "Tree", "grow", "key_of", "unknown"]
 
 Indices = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 
 DEPTH = 14  # steps from root to leaf, at most
-PULL = 2.0  # rows' worth of its parent's mean in a node's
 MOST_ROWS = 2**15
 _SPLIT = 1.0  # an arm's squared sum counts as if one more row of no gain were there
 _UNIT = 2.0**-20
@@ -48,15 +47,17 @@ class Rows(NamedTuple):
 class Tree(NamedTuple):
     """Nodes (V), the root first, level after level; the right child stands behind the left one.
 
-    A leaf is its own left child behind an infinite threshold, so that walks end where they are. `value` and `drawn`
-    (V, K) are each arm's mean, drawn towards the parent's, and its rows; `depth` is how many steps reach every leaf.
+    A leaf is its own left child behind an infinite threshold, so that walks end where they are. `drawn` and `total`
+    (V, K) are each arm's rows and the sum of their rewards; `start` is the mean of an arm without rows, and `depth` how
+    many steps reach every leaf.
     """
 
     column: Indices
     threshold: Array
     left: Indices
-    value: Array
     drawn: Array
+    total: Array
+    start: float
     depth: int
 
 
@@ -67,7 +68,7 @@ class _Plan(NamedTuple):
     candidates: int
     weights: Array
     centre: float
-    prior: float
+    start: float
     shares: Array
 
 
@@ -125,11 +126,11 @@ def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
         (rows.numbers, order.astype(np.uint32), rows.arms[order].astype(np.uint32), plan.weights[order]),
         np.uint64(plan.key),
         (plan.candidates, depth, _TRIES),
-        (_UNIT, plan.centre, plan.prior, PULL, plan.shares),
+        (_UNIT, plan.centre, plan.shares),
         nodes,
     )
-    column, threshold, left, value, drawn = (part[:used] for part in nodes)
-    return Tree(column, threshold, left, value, drawn, deep)
+    column, threshold, left, drawn, total = (part[:used] for part in nodes)
+    return Tree(column, threshold, left, drawn, total, plan.start, deep)
 
 
 class _Level(NamedTuple):
@@ -153,14 +154,13 @@ class _Open(NamedTuple):
 def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
     x, arms = rows.numbers, rows.arms
     level = _Level(np.zeros(len(arms), np.int64), np.argsort(arms, kind="stable"), 0, 1)
-    parents, parts = np.full((1, n_arms), plan.prior), []
+    parts: list[tuple[Any, ...]] = []
     while True:
         place = level.node * n_arms + arms[level.row]
         count, total = _sums(place, plan.weights[level.row], (level.size, n_arms))
-        value = (total + PULL * parents) / (count + PULL)
         column, threshold = np.zeros(level.size, np.int64), np.full(level.size, np.inf)
         left = level.first + np.arange(level.size)
-        parts.append((column, threshold, left, value, count))
+        parts.append((column, threshold, left, count, total))
         if len(parts) > depth:
             break
         column[:], threshold[:] = _best_cuts(level, rows, plan, count, total)
@@ -174,11 +174,9 @@ def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
         child = left[node] - after + (x[column[node], row] > threshold[node])
         order = np.argsort(child, kind="stable")
         level = _Level(child[order], row[order], after, 2 * int(taken.sum()))
-        parents = np.repeat(value[taken], 2, axis=0)
-    column, threshold, left, value, count = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Tree(
-        column.astype(np.int32), threshold, left.astype(np.int32), value, count.astype(np.float64), len(parts) - 1
-    )
+    column, threshold, left, count, total = (np.concatenate(part) for part in zip(*parts, strict=True))
+    nodes = column.astype(np.int32), threshold, left.astype(np.int32), count.astype(np.float64), total
+    return Tree(*nodes, plan.start, len(parts) - 1)
 
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:

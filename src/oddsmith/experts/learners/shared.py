@@ -1,24 +1,25 @@
 """SharedExperts: learners shared by all arms, for arms that come with the call, and a memory of each arm by name."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real, check_range, number, whole
-from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import Experts, arms_needed, check_names
-from oddsmith.experts.learners.base import Belief, side_by_side
-from oddsmith.experts.learners.moments import RunningMoments, standardised, with_moments
+from oddsmith.experts.base import Experts, Fused, arms_needed, check_names
+from oddsmith.experts.columns import Columns, empty_columns, learnt, read, read_rows
+from oddsmith.experts.learners.base import RECIPE, Belief, LearnerInput, Mixture, check_blend, side_by_side
+from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
-from oddsmith.experts.schema import Form, Schema, as_numbers
-from oddsmith.offer import AnyOffer, Offer, feature_numbers
+from oddsmith.experts.schema import Schema
+from oddsmith.offer import AnyOffer, Offer
+from oddsmith.weights import vote
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -26,26 +27,30 @@ _VOTES = Optimistic()
 
 
 class SharedState(NamedTuple):
-    """Moments of the rows learnt from, the table of names, each learner's state, and the form of contexts and features.
+    """What was learnt so far: columns, moments of the rows, the table of names, each learner's own state.
 
-    `form` (4): how many numbers a context and an arm's features have, and whether they are hashes of names. The first
-    reward of an arm with features says so, and the first one with a context; until then it is 0.
+    `context` and `features` say what the columns of contexts and of arms' features stand for, and `is_own` (d) which
+    of a row's numbers are the arm's: rows have both kinds in the order of learning.
     """
 
+    context: Columns
+    features: Columns
+    is_own: Bools
     moments: RunningMoments
     table: NameTable
     learners: tuple[Any, ...]
-    form: Array
+    mixture: Mixture
 
 
 @dataclass(frozen=True, eq=False)
 class SharedExperts(Experts):
-    """One expert for each learner and, with `blend`, one more: the average of what the first `blend` ones believe.
+    """One expert for each learner and, with `blend`, one more: a mixture of what the first two believe.
 
-    Arms come with the call. A learner sees a row for each: the numbers of the context, then those of the arm's features
-    (dicts through `schema` and `arm_schema`, without them by hashes), standardised by the rows learnt from; and what
-    is remembered of the arm by its name, of `most_arms` at most: the one not learnt from for longest is forgotten, and
-    is then new. Names are kept as digests. Learning reads the drawn arm's features alone. States have no batch axes.
+    Arms come with the call. A learner sees a row for each: the numbers of the context and of the arm's features
+    (`experts.columns` says how they are read), standardised by the rows learnt from; and what is remembered of the arm
+    by its name, of `most_arms` at most: the one not learnt from for longest is forgotten, and is then new. Names are
+    kept as digests. Regressions also see how an arm's numbers differ from those offered beside it, so learning reads
+    the features of all arms; from a record of the drawn arm's alone it learns without. States have no batch axes.
 
     >>> bank = SharedExperts()
     >>> bank.predict(bank.init(), Offer({"hour": 9}, ("a", "b")))
@@ -53,18 +58,19 @@ class SharedExperts(Experts):
     """
 
     learners: tuple[PooledLearner, ...] = (PooledRidge(),)
-    blend: int = 0
+    blend: bool = False
     ballots: Ballots = _VOTES
     schema: Schema | None = None
     arm_schema: Schema | None = None
     most_arms: int = 10_000
     clip: tuple[float, float] = (0.01, 0.99)
+    recipe: int = field(default=RECIPE, init=False)
 
     learns = takes_offers = True
 
     def __post_init__(self) -> None:
         check_names("names of learners", self.names)
-        whole("blend", self.blend, low=0, high=len(self.learners))
+        check_blend(self.blend, self.learners)
         whole("most_arms", self.most_arms, low=1, high=2**24)
         for what in ("schema", "arm_schema"):
             if not isinstance(getattr(self, what), Schema | None):
@@ -79,110 +85,113 @@ class SharedExperts(Experts):
         """Nothing is known, not even how many numbers there are."""
         if shape:
             raise InvalidInput(f"SharedExperts must have a state without batch axes, shape (); got {shape}")
-        table = empty_table(self.most_arms)
-        learners = tuple(learner.start(0, len(table.counts)) for learner in self.learners)
-        return SharedState(RunningMoments.none(0), table, learners, np.zeros(4))
+        table, none = empty_table(self.most_arms), np.zeros(0, np.bool_)
+        learners = tuple(learner.start(np.zeros(0), 0, len(table.counts)) for learner in self.learners)
+        columns, moments = empty_columns(), RunningMoments.none(0)
+        return SharedState(columns, columns, none, moments, table, learners, Mixture.even())
 
     def predict(self, state: SharedState, context: Context) -> Array:
         return self.advise(state, context)[0]
 
     def advise(self, state: SharedState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
         """Clipped means, and votes; before the first reward every learner predicts 1/2."""
-        if not isinstance(context, AnyOffer):
-            raise arms_needed(self)
-        seen = state.moments.seen
-        rows = [self._rows(state.form if seen else self._form(one), one, one.arms) for one in context.offers]
-        if not seen:
-            shape = (*context.lead, len(self.names), len(context.arms))
-            mean, sd = np.full(shape, 0.5), np.zeros(1)
-        else:
-            x = np.stack(rows) if context.lead else rows[0]
-            places = np.stack([slots_of(state.table, offer.arms) for offer in context.offers])
-            mean, sd = self._believed(state, x, places if context.lead else places[0])
+        mean, sd = self._beliefs(state, context)
         return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
 
+    def fused(
+        self, state: SharedState, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Fused | None:
+        """The votes of optimists for their upper ends, counted in one compiled call."""
+        if kernels.compiled() is None or type(self.ballots) is not Optimistic:
+            return None
+        mean, sd = self._beliefs(state, context)
+        low, high = self.clip
+        predictions = np.minimum(np.maximum(mean, low), high)
+        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
+
     def update(self, state: SharedState, decision: Decision, reward: Real) -> SharedState:
-        """The moments gain the drawn row, the arm its place, then every learner the reward; in place."""
+        """Columns and moments gain the drawn row, the arm its place, then every learner the reward; in place."""
         offer, value = decision.question, number("reward", reward, low=0, high=1)
         if not isinstance(offer, Offer) or not isinstance(decision.number, int | np.integer):
             raise InvalidInput("decision must be one decision about arms that came with the call")
-        drawn = offer.only(int(decision.number))
-        form = np.where(np.tile(state.form[:2] == 0, 2), self._form(drawn), state.form)
-        x = self._rows(form, drawn, drawn.arms)
-        if not state.moments.seen or (form != state.form).any():
-            state = self._wider(state, form, x.shape[-1])
-        moments = with_moments(state.moments, x[0])
+        drawn = int(decision.number)
+        state = self._with_columns(state, offer.only(drawn))
+        if offer.features is not None and len(offer.features) == 1:  # the drawn arm's alone: there is nothing beside it
+            offer, drawn = offer.only(drawn), 0
+        rows = self._rows(state, offer)
+        moments = with_row(state.moments, rows[drawn])
         turn = int(state.table.last.max()) + 1
-        table, place, fresh = claim(state.table, drawn.arms[0], turn, self.most_arms)
+        table, place, fresh = claim(state.table, offer.arms[drawn], turn, self.most_arms)
         learners = state.learners
         if fresh:
             room = len(table.counts)
             learners = tuple(one.cleared(own, place, room) for one, own in zip(self.learners, learners, strict=True))
         known = Remembered(np.array([place]), table.counts[[place]])
-        seen = standardised(moments, x)
-        learnt = (one.learn(own, seen, known, value) for one, own in zip(self.learners, learners, strict=True))
-        state = SharedState(moments, table, tuple(learnt), state.form)
+        seen = self._seen(state._replace(moments=moments), rows).row(drawn)
+        learnt_now = (one.learn(own, seen, known, value) for one, own in zip(self.learners, learners, strict=True))
+        mixture = state.mixture.scored(decision.advice, np.asarray(value)) if self.blend else state.mixture
+        state = state._replace(moments=moments, table=table, learners=tuple(learnt_now), mixture=mixture)
         table.counts[place] += 1
         return state
 
-    def _wider(self, state: SharedState, form: Array, dim: int) -> SharedState:
-        """The state for rows of more numbers: what is remembered of arms stays, learners of the numbers begin anew."""
+    def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
+        """The state with the columns of the drawn arm's row; further ones were 0 or missing so far."""
+        known = None if drawn.features is None else drawn.features[drawn.arms[0]]
+        context, features = state.context, state.features
+        if drawn.context is not None:
+            context = learnt(context, drawn.context, self.schema)
+        if known is not None:
+            features = learnt(features, known, self.arm_schema)
+        more = len(context.kinds) - len(state.context.kinds), len(features.kinds) - len(state.features.kinds)
+        if context is not state.context or features is not state.features:
+            state = state._replace(context=context, features=features)
+        if not any(more):
+            return state
+        is_own = np.concatenate([state.is_own, np.repeat([False, True], more)])
+        fill = np.empty(len(is_own))
+        fill[~is_own], fill[is_own] = context.fill, features.fill
+        moments = state.moments.wider(fill == 0, float(state.table.last.max()))
+        linear = len(is_own) + int(is_own.sum())
         pairs = zip(self.learners, state.learners, strict=True)
-        return SharedState(
-            RunningMoments.none(dim), state.table, tuple(one.wider(own, dim) for one, own in pairs), form
-        )
+        learners = tuple(one.wider(own, fill, linear) for one, own in pairs)
+        return state._replace(is_own=is_own, moments=moments, learners=learners)
 
-    def _believed(self, state: SharedState, x: Array, places: Any) -> Belief:
+    def _beliefs(self, state: SharedState, context: Context) -> Belief:
         """All experts' means and standard deviations (…, N, K)."""
+        if not isinstance(context, AnyOffer):
+            raise arms_needed(self)
+        rows = [self._rows(state, one) for one in context.offers]
+        if not state.table.last.any():
+            return Belief(np.full((*context.lead, len(self.names), len(context.arms)), 0.5), np.zeros(1))
+        places = np.stack([slots_of(state.table, offer.arms) for offer in context.offers])
+        x, places = (np.stack(rows), places) if context.lead else (rows[0], places[0])
         known = Remembered(places, np.where(places >= 0, state.table.counts[places], 0.0))
-        seen = standardised(state.moments, x)
+        seen = self._seen(state, x)
         beliefs = [one.believe(own, seen, known) for one, own in zip(self.learners, state.learners, strict=True)]
-        return side_by_side(beliefs, self.blend)
+        return side_by_side(beliefs, state.mixture.portion if self.blend else None)
 
-    def _form(self, offer: Offer) -> Array:
-        """The form of this offer's context and features, 0 numbers where there are none."""
-        arm, known = next((item for item in (offer.features or {}).items() if item[1] is not None), ("", None))
-        own = _part(None, self.arm_schema) if known is None else self._features({arm: known})[0]
-        widths = [len(_part(offer.context, self.schema)), len(own)]
-        hashed = [self.schema is None and has_names(offer.context), self.arm_schema is None and has_names(known)]
-        return np.array([*widths, *hashed], dtype=np.float64)
+    def _rows(self, state: SharedState, offer: Offer) -> Array:
+        """The numbers (K, d) of the arms: those of the context and the arm's, each at its place."""
+        features = offer.features or {}
+        known = [{} if features.get(arm) is None else features[arm] for arm in offer.arms]
+        context = read(state.context, {} if offer.context is None else offer.context, self.schema)
+        own = read_rows(state.features, known, self.arm_schema)
+        if context.ndim != 1 or own.ndim != 2:
+            got = context.shape if context.ndim != 1 else own.shape[1:]
+            raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {got}")
+        rows = np.empty((len(known), len(state.is_own)))
+        rows[:, ~state.is_own], rows[:, state.is_own] = context, own
+        return rows
 
-    def _features(self, known: Mapping[str, Any]) -> Array:
-        """The numbers (arms, d) of what is known of arms."""
-        read = partial(as_numbers, schema=self.arm_schema)
-        return feature_numbers(list(known), list(known.values()), read).reshape(len(known), -1)
-
-    def _rows(self, form: Array, offer: Offer, arms: Sequence[str]) -> Array:
-        """The numbers (arms, d) of these arms, in this form; what has no numbers in it yet is left out."""
-        (width, own_width), hashed = form[:2].astype(int).tolist(), form[2:] > 0
-        shared = _part(offer.context if width else None, self.schema, width, bool(hashed[0]))
-        own = np.tile(_part(None, self.arm_schema, own_width, bool(hashed[1])), (len(arms), 1))
-        features = (offer.features if own_width else None) or {}
-        known = [place for place, arm in enumerate(arms) if features.get(arm) is not None]
-        if known:
-            rows = self._features({arms[place]: features[arms[place]] for place in known})
-            _part(features[arms[known[0]]], self.arm_schema, own_width, bool(hashed[1]))  # which refuses another form
-            got = rows.shape[-1]
-        else:
-            rows, got = own, own_width
-        if (len(shared), got) != (width, own_width):
-            raise InvalidInput(
-                f"context and features must have {width} and {own_width} numbers, as the first ones had; got "
-                f"{len(shared)} and {got}: bring them in one form, always dicts or always arrays of one length"
-            )
-        own[known or slice(None)] = rows
-        table = np.concatenate([np.broadcast_to(shared, (len(arms), width)), own], axis=1)
-        return table if table.shape[-1] else np.zeros((len(arms), 1))  # nothing but names
-
-
-def _part(value: Any, schema: Schema | None, width: int = 0, hashed: bool = False) -> Array:
-    """The numbers of a context or of an arm's features; of nothing, as many as there were before, all unknown."""
-    if value is not None:
-        is_other = width and has_names(value) != hashed  # as many hashes as there are numbers would pass unseen
-        row = np.atleast_1d(as_numbers(value, schema, Form(width, hashed) if is_other else None))
-        if row.ndim > 1:
-            raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {row.shape}")
-        return row
-    if schema is not None:
-        return schema.encode({})
-    return np.zeros(width) if hashed else np.full(width, np.nan)
+    def _seen(self, state: SharedState, rows: Array) -> LearnerInput:
+        """Rows (…, K, d) as learners see them; regressions see an arm's numbers less their mean over the arms, too."""
+        is_own = state.is_own
+        is_category = np.empty(len(is_own), np.bool_)
+        is_category[~is_own], is_category[is_own] = state.context.is_category, state.features.is_category
+        seen = standardised(state.moments, rows, is_category)
+        if not is_own.any():
+            return seen
+        middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)  # the same for every order of the arms
+        pairs = np.stack([seen.z, seen.z - middle], axis=-1)
+        wanted = np.stack([np.ones(len(is_own), np.bool_), is_own], axis=-1)
+        return seen._replace(linear=pairs[..., wanted])

@@ -1,0 +1,184 @@
+"""Evidence: several ridges of one regression, weighed by how well each foresaw the rewards; packed covariances.
+
+A covariance (D, D) is kept as its lower triangle, row after row (P = D (D+1)/2): half the memory, and a further
+feature is a row at the end. A ridge's predictions are those of Student's t with the noise found so far.
+"""
+
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.linalg.blas import dspmv, dspr
+
+from oddsmith import kernels
+from oddsmith.arrays import Array, number
+from oddsmith.errors import InvalidInput
+from oddsmith.experts.learners.base import Belief
+
+__all__ = [
+    "Regressions",
+    "Ridges",
+    "Row",
+    "USUAL",
+    "check_ridges",
+    "dense",
+    "learn_row",
+    "lengthened",
+    "mixed",
+    "precisions",
+    "prior",
+    "shares",
+    "start_of",
+]
+
+Ridges: TypeAlias = tuple[tuple[float, float], ...]
+"""Pairs of prior precisions: of 1 and the linear part, and of waves."""
+USUAL: Ridges = ((0.3, 0.3), (1.0, 3.0), (3.0, 30.0))
+_FAINT = 0.01  # ridges with less weight are not asked; all of them learn
+
+
+class Regressions(NamedTuple):
+    """Regressions of rewards and of a constant 1, for each ridge and arm.
+
+    `weights` (…, J, K, 2, D), `covariance` (…, J, K, P) packed and in units of the noise, `evidence` (…, J, 3), and
+    `sums` (…, 2), Σ r and the number of rewards.
+    """
+
+    weights: Array
+    covariance: Array
+    evidence: Array
+    sums: Array
+
+
+class Row(NamedTuple):
+    """Features (D) of an arm's row, and its reward.
+
+    Where the arm has a mean of its own, `own` (2) is that of rewards and of a constant 1, and `total` is how many
+    rewards it weighs.
+    """
+
+    phi: Array
+    reward: float
+    own: Array = np.zeros(2)
+    total: float = np.inf
+
+
+def check_ridges(ridges: Any) -> None:
+    """Refuses what is not a tuple of pairs of positive numbers."""
+    if not isinstance(ridges, tuple) or not ridges or not all(isinstance(r, tuple) and len(r) == 2 for r in ridges):
+        raise InvalidInput(f"ridges must be pairs of numbers, of the linear part and of waves; got {ridges!r:.60}")
+    for ridge in chain.from_iterable(ridges):
+        number("ridge", ridge, low=0, high=np.inf, open_low=True)
+
+
+def precisions(ridges: Ridges, n_waves: int, size: int) -> Array:
+    """The prior precision (J, D) of each feature: 1, waves, and the linear part.
+
+    >>> precisions(((1.0, 3.0),), 2, 4)
+    array([[1., 3., 3., 1.]])
+    """
+    is_wave = (np.arange(size) > 0) & (np.arange(size) <= n_waves)
+    return np.array([np.where(is_wave, waves, plain) for plain, waves in ridges])
+
+
+def shares(evidence: Array) -> Array:
+    """The weight of each ridge (…, J); one that is faint has none.
+
+    >>> shares(np.array([[0.0, 2.0, 0.5], [-9.0, 2.0, 0.5]]))
+    array([1., 0.])
+    """
+    weight: Array = np.exp(evidence[..., 0] - evidence[..., 0].max(axis=-1, keepdims=True))
+    weight /= weight.sum(axis=-1, keepdims=True)
+    weight[weight < _FAINT] = 0.0
+    weight /= weight.sum(axis=-1, keepdims=True)
+    return weight
+
+
+def score(evidence: Array, error: Array, variance: Array) -> None:
+    """In place: each ridge (J, 3) gains the density of its error, whose variance is 1 + `variance` in noise's units."""
+    wide = 1 + variance
+    scaled = error * error / wide
+    freedom, squares = evidence[:, 1].copy(), evidence[:, 2].copy()
+    evidence[:, 0] -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(scaled / squares)
+    evidence[:, 0] -= evidence[:, 0].max()
+    evidence[:, 1] += 1
+    evidence[:, 2] += scaled
+
+
+def start_of(sums: Array) -> Array:
+    """The mean (…) of an arm of which nothing is known: that of all rewards, 1/2 at least; `sums` (…, 2) are Σ r and n.
+
+    >>> start_of(np.array([[0.0, 10.0], [8.0, 8.0]]))
+    array([0.5, 0.9])
+    """
+    start: Array = np.maximum(0.5, (1 + sums[..., 0]) / (2 + sums[..., 1]))
+    return start
+
+
+def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
+    """Means and standard deviations (…, K) over ridges: of values (…, J, K, 2) and variances (…, K) in noise's units.
+
+    Values are what the regressions say of rewards, and of a constant 1: what they leave of it is the start's. The
+    variances are those of the first ridge, which smooths least: how smooth the world is must not end the doubt. Where
+    that ridge is the best, rewards are nearly certain, and rare ones are no noise: its noise is the largest there is.
+    """
+    evidence, start = models.evidence, start_of(models.sums)[..., None, None]
+    weight, noise = shares(evidence)[..., None], (evidence[..., 2] / evidence[..., 1])[..., None]
+    noise[..., 0, :] = 0.25
+    means = values[..., 0] + start * (1 - values[..., 1])
+    mean = (weight * means).sum(axis=-2)
+    spread = weight * (noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2)
+    return Belief(mean, np.sqrt(spread.sum(axis=-2)))
+
+
+def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
+    """The regressions before any reward, with these precisions (J, D); `shape` is (…, K)."""
+    *lead, n_arms = shape
+    models = (*lead, len(precision), n_arms)
+    evidence = np.broadcast_to([0.0, 2.0, 0.5], (*lead, len(precision), 3)).copy()
+    none = Regressions(np.zeros((*models, 2, 0)), np.zeros((*models, 0)), evidence, np.zeros((*lead, 2)))
+    return lengthened(none, precision)
+
+
+def lengthened(models: Regressions, precision: Array) -> Regressions:
+    """The regressions with further features, up to D, that were 0 in all rows so far: exact."""
+    size = precision.shape[-1]
+    known, rows = models.covariance.shape[-1], np.arange(size)
+    longer = np.zeros((*models.covariance.shape[:-1], size * (size + 1) // 2))
+    longer[..., :known] = models.covariance
+    ends = rows * (rows + 3) // 2
+    is_new = ends >= known
+    longer[..., ends[is_new]] = 1 / precision[:, None, is_new]
+    weights = np.zeros((*models.weights.shape[:-1], size))
+    weights[..., : models.weights.shape[-1]] = models.weights
+    return models._replace(weights=weights, covariance=longer)
+
+
+def dense(packed: Array, size: int) -> Array:
+    """The full matrices (…, D, D) of packed ones."""
+    full = np.zeros((*packed.shape[:-1], size, size))
+    rows, columns = np.tril_indices(size)
+    full[..., rows, columns] = packed
+    full[..., columns, rows] = packed
+    return full
+
+
+def learn_row(models: Regressions, arm: int, row: Row) -> None:
+    """In place: ridges are scored on what they foresaw of the row, then the arm's regressions gain it."""
+    compiled = kernels.compiled()
+    if compiled is not None:
+        compiled.learn_row(*models, arm, *row)
+        return
+    phi, reward, own, total = row
+    size, heft, start = len(phi), 1 / (1 + 1 / total), float(start_of(models.sums))
+    errors, variances = np.empty(len(models.evidence)), np.empty(len(models.evidence))
+    for ridge, (covariance, weights) in enumerate(zip(models.covariance[:, arm], models.weights[:, arm], strict=True)):
+        gain = dspmv(size, 1.0, covariance, phi)
+        values, variance = own + weights @ phi, max(float(phi @ gain), 0.0)
+        errors[ridge] = reward - values[0] - start * (1 - values[1])
+        variances[ridge] = variance + 1 / total
+        shrink = heft / (1 + heft * variance)
+        weights += ((np.array([reward, 1.0]) - values) * shrink)[:, None] * gain
+        dspr(size, -shrink, gain, covariance, overwrite_ap=True)
+    score(models.evidence, errors, variances)
+    models.sums[:] += (reward, 1.0)
