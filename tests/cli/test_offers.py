@@ -113,9 +113,9 @@ def test_a_policy_with_more_arms_than_were_offered(capsys: Any) -> None:
 
 def test_a_file_without_arms_on_a_log_of_fixed_arms(capsys: Any) -> None:
     rng = np.random.default_rng(0)
-    common: Any = {"propensities": np.full((300, 3), 1 / 3), "context": rng.normal(size=(300, 2))}
-    common["reward"] = rng.integers(2, size=300)
-    log = od.Log(arm=rng.integers(3, size=300), arms=["a", "b", "c"], **common)
+    common: Any = {"propensities": np.full((200, 3), 1 / 3), "context": rng.normal(size=(200, 2))}
+    common["reward"] = rng.integers(2, size=200)
+    log = od.Log(arm=rng.integers(3, size=200), arms=["a", "b", "c"], **common)
     od.write_log(log, "fixed.parquet")
     Path("auto.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
     found = asked(capsys, "evaluate", "fixed.parquet", "--target=auto.toml", "--model=none")

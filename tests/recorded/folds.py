@@ -63,6 +63,7 @@ def fold(
         policy, change, left = make(), roster_change(bench), iter(contexts)
         rules: Any = {"rule": rule, "late": "rewrites"}
         with TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "events.sqlite", policy, **rules) as store:
+            store.secret = bytes(range(16))  # every store has one of its own
             live = restore(store, policy, change=change)
             for number, group in enumerate(log):
                 for event in group:

@@ -225,7 +225,7 @@ def test_policies_that_learn_from_contexts(opened: Open, judge: od.Policy) -> No
         if i == 7:
             save_snapshot(store, live, 7.0)
     whole = restore(store, judge)
-    assert bits(whole.state) == bits(live.state) == bits(reference(judge, stored(store)))
+    assert bits(whole.state) == bits(live.state) == bits(reference(judge, stored(store), secret=store.secret))
     store.erase(before=8.0)
     assert bits(restore(store, judge).state) == bits(live.state)  # the snapshot is later than what was erased
     with pytest.raises(ContextErased, match="was erased"):

@@ -50,13 +50,14 @@ def auto(
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
 ) -> GeneralizedThompsonSampling:
-    """GTS over online learners: a smooth one, a forest, and the average of both, for contexts as they come.
+    """GTS over online learners: a smooth one, a forest, and the best mixture of both, for contexts as they come.
 
-    Contexts are arrays of numbers (any scale, NaN where missing), or dicts and rows of data frames through a `schema`
-    (without one, keys and words find a place by their hash); with `rows_per_arm`, a row of them for each arm. The
-    smooth learner is a regression for each arm on the numbers and on random Fourier features. Square loss at eta 2,
-    the largest at which it is mixable; learners are scored on their predictions before they learn. `gamma` is a floor
-    under the odds, so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say) mixes the prior
+    Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of data frames: every number, category
+    and word that was learnt from has a column of its own (`schema` says which names are read, and as what); with
+    `rows_per_arm`, a row of them for each arm. The smooth learner is a regression for each arm on the numbers and on
+    random Fourier features, which smooths as much as the rewards ask for; so does the forest. Square loss at eta 2, the
+    largest at which it is mixable; learners are scored on their predictions before they learn. `gamma` is a floor under
+    the odds, so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say) mixes the prior
     back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
     O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 

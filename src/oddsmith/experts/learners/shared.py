@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from oddsmith.experts.learners.moments import RunningMoments, standardised, with
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
 from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, Offer
+from oddsmith.offer import AnyOffer, Offer, feature_numbers
 from oddsmith.weights import vote
 
 __all__ = ["SharedExperts", "SharedState"]
@@ -175,7 +176,7 @@ class SharedExperts(Experts):
         features = offer.features or {}
         known = [{} if features.get(arm) is None else features[arm] for arm in offer.arms]
         context = read(state.context, {} if offer.context is None else offer.context, self.schema)
-        own = read_rows(state.features, known, self.arm_schema)
+        own = feature_numbers(offer.arms, known, partial(read_rows, state.features, schema=self.arm_schema))
         if context.ndim != 1 or own.ndim != 2:
             got = context.shape if context.ndim != 1 else own.shape[1:]
             raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {got}")
