@@ -42,7 +42,9 @@ How to read them:
   contenders see the same coins. worlds: `benchmarks/click_worlds.py`. rows, groups, routing: `benchmarks/games.py`
   says what a round is.
 * Vowpal Wabbit with `--interactions` crosses all pairs of numbers with the arm: a minute of CPU for a cell, else it
-  is charged uniform play, as the tables say. Wide sets played fewer shuffles.
+  is charged uniform play, as the tables say.
+* *shuffles* in the tables: how many a configuration has played. The first was played by all; further ones by the
+  stronger configurations, and not on the widest sets.
 * µs a step are medians over sets, on a busy machine, the making of text within: `RESULTS.md` has time measured
   properly.
 
