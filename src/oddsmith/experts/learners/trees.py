@@ -34,6 +34,7 @@ __all__ = [
 
 PULL = 2.0  # rows' worth of its parent's mean in a node's
 SPLIT = 0.7  # the prior probability that a node that was cut ought to be
+_CUTS, _STOPS = float(np.log(SPLIT)), float(np.log1p(-SPLIT))
 _NODES = ("column", "threshold", "left", "drawn", "total", "evidence", "stop")
 
 
@@ -123,30 +124,28 @@ def weigh(tree: Trees, used: int) -> None:
         cut = level[tree.left[level] != level]
         level = np.concatenate([tree.left[cut], tree.left[cut] + 1]).astype(np.int64)
     for level in reversed(levels):
-        _weigh_nodes(tree, level, slice(None), tree.scale)
+        _weigh_nodes(tree, level)
 
 
-def _weigh_nodes(trees: Trees, nodes: Any, arm: Any, scale: Array) -> None:
-    """Evidence and stopping at these nodes, whose children have theirs; `nodes` may begin with the trees' numbers."""
-    at = nodes if isinstance(nodes, tuple) else (nodes,)
-    left, drawn, total = trees.left[at], trees.drawn[(*at, arm)], trees.total[(*at, arm)]
-    own = np.where(drawn > 0, density(scale * drawn, scale * total), 0.0)
-    below = trees.evidence[(*at[:-1], left, arm)] + trees.evidence[(*at[:-1], left + (left != at[-1]), arm)]
-    is_leaf = (left == at[-1]).reshape(left.shape + (1,) * (own.ndim - left.ndim))
-    both = np.logaddexp(np.log1p(-SPLIT) + own, np.log(SPLIT) + below)
-    trees.evidence[(*at, arm)] = np.where(is_leaf, own, both)
-    trees.stop[(*at, arm)] = np.where(is_leaf, 1.0, np.exp(np.log1p(-SPLIT) + own - both))
+def _weigh_nodes(tree: Trees, nodes: Ints) -> None:
+    """Evidence and stopping of all arms at these nodes, whose children have theirs."""
+    left, drawn = tree.left[nodes], tree.drawn[nodes]
+    own = np.where(drawn > 0, density(tree.scale * drawn, tree.scale * tree.total[nodes]), 0.0)
+    is_leaf = (left == nodes)[:, None]
+    below = np.where(is_leaf, 0.0, tree.evidence[left] + tree.evidence[left + (left != nodes)])
+    tree.evidence[nodes] = np.where(is_leaf, own, np.logaddexp(_STOPS + own, _CUTS + below))
+    tree.stop[nodes] = np.where(is_leaf, 1.0, np.exp(_STOPS + own - tree.evidence[nodes]))
 
 
-def _path(trees: Trees, x: Array) -> list[Ints]:
-    """The nodes (T, B) in which rows x (B, d) lie, from the roots to the leaves; what is missing goes left."""
+def _path(trees: Trees, x: Array) -> Ints:
+    """The nodes (L, T, B) of rows x (B, d), from roots to leaves, where they stay; a missing number goes left."""
     n_trees, room = trees.left.shape
     begin, row = room * np.arange(n_trees)[:, None], np.arange(len(x))
     column, threshold, left = (part.reshape(-1) for part in trees[:3])
-    path = [np.zeros((n_trees, len(x)), np.int64)]
-    for _ in range(int(trees.depth.max())):
-        at = begin + path[-1]
-        path.append(left[at] + (x[row, column[at]] > threshold[at]))
+    path = np.zeros((int(trees.depth.max()) + 1, n_trees, len(x)), np.int64)
+    for before, node in pairwise(path):
+        at = begin + before
+        np.add(left[at], x[row, column[at]] > threshold[at], out=node)
     return path
 
 
@@ -157,16 +156,30 @@ def believe(trees: Trees, x: Array) -> Belief:
         belief = Belief(np.empty((len(x), n_arms)), np.empty((len(x), n_arms)))
         _compiled().believe(trees[:3], trees[3:7], trees.start, x, PULL, tuple(belief))
         return belief
-    tree, value = np.arange(n_trees)[:, None], trees.start[:, None, None]
-    rest: Any = 1.0
-    mean, doubt = np.zeros((len(x), n_arms)), np.zeros((len(x), n_arms))
-    for node in _path(trees, x):
-        drawn, ends = trees.drawn[tree, node], rest * trees.stop[tree, node]
-        value = (trees.total[tree, node] + PULL * value) / (drawn + PULL)
-        mean += (ends * value).sum(axis=0)
-        doubt += (ends / (drawn + 1)).sum(axis=0)
-        rest = rest - ends
-    return Belief(mean / n_trees, 0.5 * np.sqrt(doubt / n_trees))
+    at = np.arange(n_trees)[:, None], _path(trees, x)
+    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start[:, None, None])
+    doubt = ends / (trees.drawn[at] + 1)
+    return Belief((ends * value).sum(axis=(0, 1)) / n_trees, 0.5 * np.sqrt(doubt.sum(axis=(0, 1)) / n_trees))
+
+
+def _averaged(drawn: Array, total: Array, stop: Array, start: Array) -> tuple[Array, Array]:
+    """Along paths (L, …), each node's mean, drawn towards its parent's, and the probability that a tree ends there."""
+    value, weight = np.empty(drawn.shape), drawn + PULL
+    for level, own in enumerate(value):
+        np.divide(total[level] + PULL * (value[level - 1] if level else start), weight[level], out=own)
+    goes_on = np.cumprod(1 - stop, axis=0)
+    ends = stop.copy()
+    ends[1:] *= goes_on[:-1]
+    return value, ends
+
+
+def foreseen(trees: Trees, row: Array, arm: int) -> float:
+    """The mean of one arm for one row (d)."""
+    if kernels.compiled() is not None:
+        return float(believe(trees, row[None]).mean[0, arm])
+    at = np.arange(len(trees.left)), _path(trees, row[None])[..., 0], arm
+    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start)
+    return float((ends * value).sum() / len(trees.left))
 
 
 def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> None:
@@ -174,13 +187,20 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
     if kernels.compiled() is not None:
         _compiled().learn(trees[:3], trees[3:7], trees.scale, row, (arm, draws, rewards), SPLIT)
         return
-    tree, path = np.arange(len(trees.left)), [node[:, 0] for node in _path(trees, row[None])]
-    is_new = [np.ones(len(tree), np.bool_), *(node != before for before, node in pairwise(path))]
-    for node, fresh in zip(path, is_new, strict=True):
-        trees.drawn[tree[fresh], node[fresh], arm] += draws
-        trees.total[tree[fresh], node[fresh], arm] += rewards
-    for node, fresh in zip(reversed(path), reversed(is_new), strict=True):
-        _weigh_nodes(trees, (tree[fresh], node[fresh]), arm, trees.scale[fresh])
+    tree, path = np.arange(len(trees.left)), _path(trees, row[None])[..., 0]
+    left = trees.left[tree, path]
+    is_leaf = left == path
+    drawn, total = trees.drawn[tree, path, arm] + draws, trees.total[tree, path, arm] + rewards
+    own = np.where(drawn > 0, density(trees.scale * drawn, trees.scale * total), 0.0)
+    beside = np.zeros(path.shape)  # the evidence of the child that is not on the way
+    beside[:-1] = trees.evidence[tree, np.where(path[1:] == left[:-1], left[:-1] + 1, left[:-1]) * ~is_leaf[:-1], arm]
+    evidence = own.copy()
+    for level in range(len(path) - 2, -1, -1):
+        both = np.logaddexp(_STOPS + own[level], _CUTS + evidence[level + 1] + beside[level])
+        np.copyto(evidence[level], both, where=~is_leaf[level])
+    stop = np.where(is_leaf, 1.0, np.exp(_STOPS + own - evidence))
+    for part, now in zip(trees[3:7], (drawn, total, evidence, stop), strict=True):
+        part[tree, path, arm] = now
 
 
 @cache
