@@ -1,5 +1,6 @@
 """auto: from the first decision, with dirty contexts, with odds that are what is drawn from."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.stats import chi2
 
 import oddsmith as od
 from oddsmith.experts import Curves, LearningExperts, Ridge
+from oddsmith.experts.learners.base import RECIPE
 from oddsmith.policies.auto import SIZES
 from oddsmith.worlds import dataset
 
@@ -165,6 +167,21 @@ def test_a_short_memory_where_the_world_turns() -> None:
             found.append(1 - rewards[400:].mean())
         assert policy.experts.names[2] == "trees, last 256 rows"
     assert np.mean(errors[1e-4]) < 0.8 * np.mean(errors[0.0])
+
+
+def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """As a later version would: what it makes of rewards is something else, whatever its settings."""
+    agent = od.Agent(od.auto(["a", "b"]), seed=1)
+    agent.learn(agent.decide([1.0]), 1)
+    agent.save(tmp_path / "agent.npz")
+    for offers in (False, True):
+        assert (od.auto() if offers else od.auto(["a", "b"])).experts.recipe == RECIPE  # type: ignore[attr-defined]
+    later = od.auto(["a", "b"])
+    object.__setattr__(later.experts, "recipe", RECIPE + 1)
+    with pytest.raises(
+        od.BadFile, match=r"experts\.recipe was 2.*, is 3.* in this version.*oddsmith fit learn the log anew"
+    ):
+        od.Agent.load(tmp_path / "agent.npz", later)
 
 
 def test_wrong_settings() -> None:

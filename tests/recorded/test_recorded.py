@@ -4,12 +4,17 @@ Where versions or processor are others than those of the recording, bits may be 
 processor's features); then numbers must agree to 1e-12. A change that is meant is recorded anew: see `__main__`.
 """
 
+from hashlib import sha256
+
 import pytest
 
+from oddsmith.experts.learners.base import RECIPE
 from recorded.runs import NUMBERS, RUNS, path_of, recording, run
 from recorded.trace import Trace, circumstances, differences
 
 ELSEWHERE = 1e-12
+RECIPES = {2: "c6e866ed1992822c"}
+"""By recipe of learners, a digest of what they gave when they were recorded."""
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -24,6 +29,12 @@ def test_every_file_is_of_a_run() -> None:
     known = {path_of(name, kind) for name in RUNS for kind in ("numpy", "numba")}
     assert set(NUMBERS.glob("*.txt")) <= known
     assert len({path_of(name) for name in RUNS}) == len(RUNS)
+
+
+def test_other_numbers_of_learners_are_another_recipe() -> None:
+    lines = [line for name in RUNS if "auto" in name or "learners" in name for line in recording(name, "numpy")[1]]
+    digest = sha256("\n".join(lines).encode()).hexdigest()[:16]
+    assert RECIPES.get(RECIPE) == digest, f"raise RECIPE (learners/base.py), and note {digest!r} for it here"
 
 
 def test_one_bit_is_seen() -> None:
