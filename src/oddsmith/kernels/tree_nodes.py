@@ -22,24 +22,24 @@ def _density(drawn: float, total: float) -> float:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _weigh_node(
-    node: int, arm: int, left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float]
+    node: int, arm: int, left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float, float]
 ) -> None:
     """Fill one node's evidence and share of stopping for one arm; its children have theirs."""
     drawn, total, evidence, stop = parts
-    scale, split = settings
+    scale, cuts, stops = settings
     own = _density(scale * drawn[node, arm], scale * total[node, arm]) if drawn[node, arm] > 0.0 else 0.0
     if left[node] == node:
         evidence[node, arm], stop[node, arm] = own, 1.0
         return
-    here = log(1.0 - split) + own
-    below = log(split) + evidence[left[node], arm] + evidence[left[node] + 1, arm]
+    here = stops + own
+    below = cuts + evidence[left[node], arm] + evidence[left[node] + 1, arm]
     top = max(here, below)
     evidence[node, arm] = top + log(exp(here - top) + exp(below - top))
     stop[node, arm] = exp(here - evidence[node, arm])
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def weigh(left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float]) -> None:
+def weigh(left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float, float]) -> None:
     """Twin of `trees.weigh`: evidence and shares of a whole tree, from its leaves up."""
     for node in range(left.size - 1, -1, -1):
         for arm in range(parts[0].shape[1]):
@@ -85,19 +85,25 @@ def believe(
 def learn(
     cuts: tuple[Indices, Array, Indices],
     parts: tuple[Array, Array, Array, Array],
-    scales: Array,
+    facts: tuple[Array, Array],
     row: Array,
     change: tuple[int, float, float],
-    split: float,
-) -> None:
-    """Twin of `trees.learn`: the nodes on the row's way in each tree gain draws and rewards of this arm."""
+    settings: tuple[float, float, float],
+) -> float:
+    """Twin of `trees.learn`: what was foreseen; the nodes on the row's way in each tree gain draws and rewards."""
     arm, draws, rewards = change
-    path = np.empty(64, np.int64)
+    pull, cut, stopped = settings
+    starts, scales = facts
+    path, foreseen = np.empty(64, np.int64), 0.0
     for t in range(len(scales)):
         left = cuts[2][t]
         own = (parts[0][t], parts[1][t], parts[2][t], parts[3][t])
-        node, steps = np.int64(0), 0
+        node, steps, value, rest = np.int64(0), 0, starts[t], 1.0
         while True:
+            ends = rest * own[3][node, arm]
+            value = (own[1][node, arm] + pull * value) / (own[0][node, arm] + pull)
+            foreseen += ends * value
+            rest -= ends
             own[0][node, arm] += draws
             own[1][node, arm] += rewards
             path[steps] = node
@@ -106,4 +112,5 @@ def learn(
                 break
             node = np.int64(left[node]) + np.int64(row[cuts[0][t, node]] > cuts[1][t, node])
         for step in range(steps - 1, -1, -1):
-            _weigh_node(path[step], arm, left, own, (scales[t], split))
+            _weigh_node(path[step], arm, left, own, (scales[t], cut, stopped))
+    return foreseen / len(scales)

@@ -13,7 +13,7 @@ from oddsmith.arrays import Array, Ints, whole
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
 from oddsmith.experts.learners.growing import MOST_ROWS, Rows, grow, key_of
-from oddsmith.experts.learners.trees import Trees, believe, foreseen, learn, one_of, replaced, stumps, weigh, with_arms
+from oddsmith.experts.learners.trees import Trees, believe, learn, one_of, replaced, stumps, weigh, with_arms
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
 __all__ = ["Forest", "ForestState"]
@@ -106,9 +106,8 @@ class Forest:
         for place in _places(state):
             row, reward = state.numbers[(*place, slice(None), slot)].copy(), float(rewards[place])
             trees, arm = one_of(state.trees, place), int(arms[place])
-            mean = min(max(foreseen(trees, row, arm), 0.01), 0.99)
+            mean = min(max(learn(trees, row, arm, draws=1.0, rewards=reward), 0.01), 0.99)
             state.scatter[place] += mean * (1 - mean), (reward - mean) ** 2
-            learn(trees, row, arm, draws=1.0, rewards=reward)
         return self._regrown(state)
 
     def revise(self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned) -> ForestState:

@@ -116,7 +116,9 @@ def density(drawn: Array, total: Array) -> Array:
 def weigh(tree: Trees, used: int) -> None:
     """In place: evidence and stopping of all arms at all nodes of one tree, from its leaves up."""
     if kernels.compiled() is not None:
-        _compiled().weigh(tree.left[:used], tuple(part[:used] for part in tree[3:7]), (float(tree.scale), SPLIT))
+        _compiled().weigh(
+            tree.left[:used], tuple(part[:used] for part in tree[3:7]), (float(tree.scale), _CUTS, _STOPS)
+        )
         return
     level, levels = np.zeros(1, np.int64), list[Ints]()
     while level.size:
@@ -173,24 +175,16 @@ def _averaged(drawn: Array, total: Array, stop: Array, start: Array) -> tuple[Ar
     return value, ends
 
 
-def foreseen(trees: Trees, row: Array, arm: int) -> float:
-    """The mean of one arm for one row (d)."""
+def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> float:
+    """What was foreseen of this arm for a row (d); then, in place, the nodes on its way gain draws and rewards."""
     if kernels.compiled() is not None:
-        return float(believe(trees, row[None]).mean[0, arm])
-    at = np.arange(len(trees.left)), _path(trees, row[None])[..., 0], arm
-    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start)
-    return float((ends * value).sum() / len(trees.left))
-
-
-def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> None:
-    """In place: in each tree the nodes on the row's way gain so many draws of this arm, and so much reward."""
-    if kernels.compiled() is not None:
-        _compiled().learn(trees[:3], trees[3:7], trees.scale, row, (arm, draws, rewards), SPLIT)
-        return
+        facts, change = (trees.start, trees.scale), (arm, draws, rewards)
+        return float(_compiled().learn(trees[:3], trees[3:7], facts, row, change, (PULL, _CUTS, _STOPS)))
     tree, path = np.arange(len(trees.left)), _path(trees, row[None])[..., 0]
-    left = trees.left[tree, path]
+    left, at = trees.left[tree, path], (tree, path, arm)
     is_leaf = left == path
-    drawn, total = trees.drawn[tree, path, arm] + draws, trees.total[tree, path, arm] + rewards
+    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start)
+    drawn, total = trees.drawn[at] + draws, trees.total[at] + rewards
     own = np.where(drawn > 0, density(trees.scale * drawn, trees.scale * total), 0.0)
     beside = np.zeros(path.shape)  # the evidence of the child that is not on the way
     beside[:-1] = trees.evidence[tree, np.where(path[1:] == left[:-1], left[:-1] + 1, left[:-1]) * ~is_leaf[:-1], arm]
@@ -200,7 +194,8 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
         np.copyto(evidence[level], both, where=~is_leaf[level])
     stop = np.where(is_leaf, 1.0, np.exp(_STOPS + own - evidence))
     for part, now in zip(trees[3:7], (drawn, total, evidence, stop), strict=True):
-        part[tree, path, arm] = now
+        part[at] = now
+    return float((ends * value).sum() / len(tree))
 
 
 @cache
