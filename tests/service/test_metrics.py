@@ -275,6 +275,7 @@ def test_connections_and_what_is_refused_below_the_application(served: Here, cap
         for _ in range(3):
             assert talk(port, b"this is not HTTP\r\n\r\n").status == 400
         assert talk(port, b"GET / HTTP/1.1\r\nx: " + b"y" * Wire.head_bytes).status == 431
+        wait(lambda: room.taken == 0)  # the server may see later than we that a connection ended
         scrape = Scrape(served)
         assert (scrape("wire_refusals_total", status="400"), scrape("wire_refusals_total", status="431")) == (3, 1)
         assert "Invalid HTTP request" not in caplog.text  # strangers do not write to the log
