@@ -55,7 +55,7 @@ def full_and_then_not(served: Here) -> list[int]:
     said = [served.ask("GET", "/readyz").status_code]
     store = fill_up(served, pages=0)
     batch = served.ask("POST", "/v1/decide/batch", json={"decisions": [{"context": CONTEXT}] * 99})
-    assert batch.status_code == 507
+    assert batch.status_code in (503, 507)
     said.append(served.ask("GET", "/readyz").status_code)
     make_room(store)
     wait(lambda: served.ask("GET", "/readyz").status_code == 200)
