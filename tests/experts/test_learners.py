@@ -10,34 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import oddsmith as od
+from experts.plain_learners import ARMS, learnt
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
 from oddsmith.experts.features import Curves, Plain
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
 from oddsmith.experts.learners.evidence import dense
 from oddsmith.experts.schema import Schema
 
-ARMS = ("a", "b", "c")
 BANK = LearningExperts(ARMS, (Ridge(), Ridge(Curves(16), ((2.0, 5.0),)), Forest(4)), blend=True)
-
-
-def learnt(bank: Any, x: Any, arms: Any, rewards: Any) -> Any:
-    """A policy on the bank, and its state after these rows."""
-    policy = od.GeneralizedThompsonSampling(bank, eta=1.0, gamma=0.1)
-    state = policy.init()
-    for context, arm, reward in zip(x, arms, rewards, strict=True):
-        advice: Any = policy.odds(state, context).advice
-        decision = od.decide(policy, state, context, 0.5, step=1)
-        decision = decision._replace(arm=int(arm), advice=advice[:, int(arm)])
-        state = policy.update(state, decision, float(reward))
-    return policy, state
-
-
-def standardised(x: Any, t: int) -> Any:
-    """Row t as learners see it: by the moments of the rows up to it, over the root of how many columns vary."""
-    seen = x[: t + 1]
-    sd = seen.std(axis=0)
-    z = np.clip((x[t] - seen.mean(axis=0)) / np.where(sd > 0, sd, 1), -5, 5)
-    return z / np.sqrt(max((sd > 0).sum(), 1))
 
 
 def test_ballots_by_hand() -> None:

@@ -74,6 +74,20 @@ def _shares(evidence: Array, weight: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _mixed(means: Array, share: Array, evidence: Array, variance: float) -> tuple[float, float]:
+    """Mean and standard deviation over ridges, whose means and shares are (J); twin of `evidence.mixed`."""
+    middle, spread = 0.0, 0.0
+    for j in range(share.size):
+        if share[j] > 0.0:
+            middle += share[j] * means[j]
+            spread += share[j] * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1]) * variance
+    for j in range(share.size):
+        if share[j] > 0.0:
+            spread += share[j] * (means[j] - middle) ** 2
+    return middle, sqrt(spread)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def believe_arms(
     weights: Array, covariance: Array, evidence: Array, sums: Array, phi: Array, mean: Array, sd: Array
 ) -> None:
@@ -83,16 +97,11 @@ def believe_arms(
     _shares(evidence, share)
     start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
     for k in range(n_arms):
-        middle, spread, variance = 0.0, 0.0, _quadratic(covariance[0, k], phi)
+        variance = _quadratic(covariance[0, k], phi)
         for j in range(n_ridges):
             if share[j] > 0.0:
                 means[j] = _dot(weights[j, k, 0], phi) + start * (1.0 - _dot(weights[j, k, 1], phi))
-                middle += share[j] * means[j]
-                spread += share[j] * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1]) * variance
-        for j in range(n_ridges):
-            if share[j] > 0.0:
-                spread += share[j] * (means[j] - middle) ** 2
-        mean[k], sd[k] = middle, sqrt(spread)
+        mean[k], sd[k] = _mixed(means, share, evidence, variance)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -113,17 +122,12 @@ def believe_rows(
     _shares(evidence, share)
     start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
     for r in range(mean.size):
-        middle, spread, variance = 0.0, 0.0, _quadratic(covariance[0, 0], phi[r]) + 1.0 / total[r]
+        variance = _quadratic(covariance[0, 0], phi[r]) + 1.0 / total[r]
         for j in range(n_ridges):
             if share[j] > 0.0:
                 left = 1.0 - own[r, 1] - _dot(weights[j, 0, 1], phi[r])
                 means[j] = own[r, 0] + _dot(weights[j, 0, 0], phi[r]) + start * left
-                middle += share[j] * means[j]
-                spread += share[j] * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1]) * variance
-        for j in range(n_ridges):
-            if share[j] > 0.0:
-                spread += share[j] * (means[j] - middle) ** 2
-        mean[r], sd[r] = middle, sqrt(spread)
+        mean[r], sd[r] = _mixed(means, share, evidence, variance)
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]

@@ -6,18 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Bools, Ints, Real, check_range
+from oddsmith.arrays import Array, Ints, Real
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import Experts, Fused, check_names, wider_names
+from oddsmith.experts.base import check_names, wider_names
 from oddsmith.experts.columns import Columns, empty_columns, learnt, read
-from oddsmith.experts.learners.base import RECIPE, Belief, Learner, Mixture, Turned, check_blend, side_by_side
+from oddsmith.experts.learners.base import RECIPE, Belief, Learner, LearnerBank, Mixture, Turned, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.schema import Schema
-from oddsmith.weights import vote
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -38,7 +36,7 @@ class LearnerState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LearningExperts(Experts):
+class LearningExperts(LearnerBank):
     """One expert for each learner and, with `blend`, one more: a mixture of what the first two believe.
 
     The mixture is the one that would have foreseen the rewards so far best (`Mixture`).
@@ -62,41 +60,14 @@ class LearningExperts(Experts):
     clip: tuple[float, float] = (0.01, 0.99)
     recipe: int = field(default=RECIPE, init=False)
 
-    learns = True
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "arms", check_names("arms", self.arms))
-        check_names("names of learners", self.names)
-        check_blend(self.blend, self.learners)
-        check_range(*self.clip)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
 
     def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
         """The prior; contexts say which columns there are."""
         moments, learners = RunningMoments.none(0, shape), tuple(self._starts(shape, 0))
         return LearnerState(0, empty_columns(), moments, learners, Mixture.even(shape))
-
-    def predict(self, state: LearnerState, context: Context) -> Array:
-        return self.advise(state, context)[0]
-
-    def advise(self, state: LearnerState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        """Clipped means, and votes; before the first reward every learner predicts 1/2."""
-        mean, sd = self._beliefs(state, context)
-        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
-
-    def fused(
-        self, state: LearnerState, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
-    ) -> Fused | None:
-        """The votes of optimists for their upper ends, counted in one compiled call."""
-        if kernels.compiled() is None or type(self.ballots) is not Optimistic:
-            return None
-        mean, sd = self._beliefs(state, context)
-        low, high = self.clip
-        predictions = np.minimum(np.maximum(mean, low), high)
-        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
 
     def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
         """Columns and moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
@@ -173,8 +144,7 @@ class LearningExperts(Experts):
         n = 1 if self.rows_per_arm else len(self.arms)
         return [learner.start(shape, n, dim) for learner in self.learners]
 
-    def _beliefs(self, state: LearnerState, context: Context) -> Belief:
-        """All experts' means and standard deviations (…, N, K)."""
+    def beliefs(self, state: LearnerState, context: Context) -> Belief:
         x = read(state.columns, context, self.schema)
         if self.rows_per_arm:
             x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)  # one more batch axis of a problem with one arm

@@ -1,15 +1,20 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
-from oddsmith.decision import State
+from oddsmith import kernels
+from oddsmith.arrays import Array, Bools, Ints, Real, check_range
+from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
+from oddsmith.experts.ballots import Ballots, Optimistic
+from oddsmith.experts.base import Experts, Fused, check_names
+from oddsmith.weights import vote
 
-__all__ = ["Belief", "Learner", "LearnerInput", "Mixture", "RECIPE", "Turned", "check_blend", "side_by_side"]
+__all__ = ["Belief", "Learner", "LearnerBank", "LearnerInput", "Mixture", "RECIPE", "Turned", "side_by_side"]
 
 
 RECIPE = 2
@@ -93,10 +98,52 @@ class Mixture(NamedTuple):
         return self if advice is None else self._replace(product=self.product + change * (advice[0] - advice[1]))
 
 
-def check_blend(blend: object, learners: Sequence[object]) -> None:
-    """Refuses what is neither True nor False, and a blend of fewer than two learners."""
-    if not isinstance(blend, bool) or (blend and len(learners) < 2):
-        raise InvalidInput(f"blend must be True or False, and needs two learners; got {blend!r} with {len(learners)}")
+class LearnerBank(Experts):
+    """What banks of learners share: an expert for each learner and one for the blend, which vote for what they believe.
+
+    A bank writes `beliefs`.
+    """
+
+    learners: tuple[Any, ...]
+    blend: bool
+    ballots: Ballots
+    clip: tuple[float, float]
+
+    learns = True
+
+    def __post_init__(self) -> None:
+        check_names("names of learners", self.names)
+        if not isinstance(self.blend, bool) or (self.blend and len(self.learners) < 2):
+            got = f"{self.blend!r} with {len(self.learners)}"
+            raise InvalidInput(f"blend must be True or False, and needs two learners; got {got}")
+        check_range(*self.clip)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
+
+    @abstractmethod
+    def beliefs(self, state: State, context: Context) -> Belief:
+        """All experts' means and standard deviations (…, N, K); before the first reward every mean is 1/2."""
+
+    def predict(self, state: State, context: Context) -> Array:
+        return self.advise(state, context)[0]
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        """Clipped means, and votes."""
+        mean, sd = self.beliefs(state, context)
+        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
+
+    def fused(
+        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+    ) -> Fused | None:
+        """The votes of optimists for their upper ends, counted in one compiled call."""
+        if kernels.compiled() is None or type(self.ballots) is not Optimistic:
+            return None
+        mean, sd = self.beliefs(state, context)
+        low, high = self.clip
+        predictions = np.minimum(np.maximum(mean, low), high)
+        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
 
 
 class Learner(Protocol):

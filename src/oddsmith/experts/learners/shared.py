@@ -1,26 +1,23 @@
 """SharedExperts: learners shared by all arms, for arms that come with the call, and a memory of each arm by name."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Bools, Real, check_range, number, whole
+from oddsmith.arrays import Array, Bools, Real, number, whole
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import Experts, Fused, arms_needed, check_names
+from oddsmith.experts.base import arms_needed
 from oddsmith.experts.columns import Columns, empty_columns, learnt, read, read_rows
-from oddsmith.experts.learners.base import RECIPE, Belief, LearnerInput, Mixture, check_blend, side_by_side
+from oddsmith.experts.learners.base import RECIPE, Belief, LearnerBank, LearnerInput, Mixture, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
 from oddsmith.experts.schema import Schema
 from oddsmith.offer import AnyOffer, Offer, feature_numbers
-from oddsmith.weights import vote
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -44,7 +41,7 @@ class SharedState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SharedExperts(Experts):
+class SharedExperts(LearnerBank):
     """One expert for each learner and, with `blend`, one more: a mixture of what the first two believe.
 
     Arms come with the call. A learner sees a row for each: the numbers of the context and of the arm's features
@@ -67,20 +64,14 @@ class SharedExperts(Experts):
     clip: tuple[float, float] = (0.01, 0.99)
     recipe: int = field(default=RECIPE, init=False)
 
-    learns = takes_offers = True
+    takes_offers = True
 
     def __post_init__(self) -> None:
-        check_names("names of learners", self.names)
-        check_blend(self.blend, self.learners)
+        super().__post_init__()
         whole("most_arms", self.most_arms, low=1, high=2**24)
         for what in ("schema", "arm_schema"):
             if not isinstance(getattr(self, what), Schema | None):
                 raise InvalidInput(f"{what} must be a Schema; got {type(getattr(self, what)).__name__}")
-        check_range(*self.clip)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
 
     def init(self, shape: tuple[int, ...] = ()) -> SharedState:
         """Nothing is known, not even how many numbers there are."""
@@ -90,25 +81,6 @@ class SharedExperts(Experts):
         learners = tuple(learner.start(np.zeros(0), 0, len(table.counts)) for learner in self.learners)
         columns, moments = empty_columns(), RunningMoments.none(0)
         return SharedState(columns, columns, none, moments, table, learners, Mixture.even())
-
-    def predict(self, state: SharedState, context: Context) -> Array:
-        return self.advise(state, context)[0]
-
-    def advise(self, state: SharedState, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        """Clipped means, and votes; before the first reward every learner predicts 1/2."""
-        mean, sd = self._beliefs(state, context)
-        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
-
-    def fused(
-        self, state: SharedState, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
-    ) -> Fused | None:
-        """The votes of optimists for their upper ends, counted in one compiled call."""
-        if kernels.compiled() is None or type(self.ballots) is not Optimistic:
-            return None
-        mean, sd = self._beliefs(state, context)
-        low, high = self.clip
-        predictions = np.minimum(np.maximum(mean, low), high)
-        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
 
     def update(self, state: SharedState, decision: Decision, reward: Real) -> SharedState:
         """Columns and moments gain the drawn row, the arm its place, then every learner the reward; in place."""
@@ -157,8 +129,7 @@ class SharedExperts(Experts):
         learners = tuple(one.wider(own, fill, linear) for one, own in pairs)
         return state._replace(is_own=is_own, moments=moments, learners=learners)
 
-    def _beliefs(self, state: SharedState, context: Context) -> Belief:
-        """All experts' means and standard deviations (…, N, K)."""
+    def beliefs(self, state: SharedState, context: Context) -> Belief:
         if not isinstance(context, AnyOffer):
             raise arms_needed(self)
         rows = [self._rows(state, one) for one in context.offers]
