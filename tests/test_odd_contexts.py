@@ -204,23 +204,6 @@ def test_what_json_cannot_hold_is_said() -> None:
         encode({"x": {1}})
 
 
-@pytest.mark.parametrize("names_first", [True, False])
-def test_another_form_after_the_first_is_refused_where_models_are_refitted(names_first: bool) -> None:
-    """An array of 64 numbers is as wide as hashed names are."""
-    agent = od.Agent(weighed(od.RefittedExperts(ARMS, {"m": Flatter()}, first=1)), seed=1)
-    forms: list[Any] = [{"age": 3, "city": "Rome"}, np.linspace(0, 1, 64)]
-    mine, other = forms if names_first else forms[::-1]
-    early = agent.decide(other)  # when every form is possible
-    agent.learn(agent.decide(mine), 1)
-    before = agent.explain(mine)
-    words = "a dict or row, as the first one was; got an array" if names_first else "64 numbers, as .*; got names"
-    for ask in (lambda: agent.decide(other), lambda: agent.best(other), lambda: agent.learn(early, 1)):
-        with pytest.raises(od.InvalidInput, match=words):
-            ask()
-    np.testing.assert_array_equal(agent.explain(mine).propensities, before.propensities)
-    agent.learn(agent.decide(mine), 1)
-
-
 def test_what_columns_stand_for_is_saved(tmp_path: Any) -> None:
     agent = od.Agent(od.auto(ARMS), seed=1)
     for city in ("Rome", "Oslo", "Rome"):

@@ -73,7 +73,7 @@ def test_arms_of_the_call_and_fixed_ones_are_not_mixed_up() -> None:
         od.RefittedExperts(ARMS, {"one": LINEAR}, arm_schema=od.Schema())
     decision = agent.decide([1.0], arms={"a": [1.0], "b": [2.0]})
     agent.learn(decision, 1)
-    with pytest.raises(od.InvalidInput, match="must have 2 numbers, as the first one had; got 3"):
-        agent.learn(decision._replace(features={decision.arm: [1.0, 2.0]}), 1)
+    agent.learn(decision._replace(features={decision.arm: [1.0, 2.0]}), 1)  # one more number
     agent.learn(decision._replace(features={decision.arm: None}), 1)  # nothing is known of it
-    assert agent.state.learnt == 2
+    assert agent.state.learnt == 3
+    np.testing.assert_array_equal(agent.state.experts.rows[:3, 2], [np.nan, 2, np.nan])

@@ -45,7 +45,7 @@ def context_rows(log: Log, schema: Schema | None) -> Array:
     if schema is not None:
         return schema.encode(context)
     if not has_names(context):
-        return numeric(numbers(context).reshape(len(log), -1), None)
+        return numeric(numbers(context).reshape(len(log), -1))
     return Schema.of(context).encode(context)
 
 
@@ -89,7 +89,7 @@ def _encoded(features: list[Any], schema: Schema | None) -> Array:
     for place, one in enumerate(features):
         if one is not None:
             table[place] = numbers(one)
-    return numeric(table, None)
+    return numeric(table)
 
 
 def _most_drawn(log: Log) -> Ints:

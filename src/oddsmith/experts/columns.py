@@ -141,7 +141,7 @@ def _as_array(context: Context) -> Array | None:
     if has_names(context):
         return None
     x = numbers(context)
-    return x if x.ndim and x.shape[-1] else numeric(x, None)  # which refuses it
+    return x if x.ndim and x.shape[-1] else numeric(x)  # which refuses it
 
 
 def _is_clean(x: Array) -> bool:

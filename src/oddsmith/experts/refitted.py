@@ -14,37 +14,35 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.arrays import Array, Bools, Ints, Real, check_range, number, whole
-from oddsmith.contexts import has_names
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, arms_needed, check_names, refuse_offer
+from oddsmith.experts.columns import read
 from oddsmith.experts.refits import Refits, TrainingRows, settings, unfitted
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
-from oddsmith.experts.schema import Form, Schema, as_numbers, numeric
+from oddsmith.experts.row_columns import RowColumns, Schemas, empty_row_columns, learnt_row, read_offer
+from oddsmith.experts.schema import Schema
 from oddsmith.offer import AnyOffer, Offer
 from oddsmith.weights import greedy
 
 __all__ = ["RefittedExperts", "RefittedState"]
-
-_HASHED = Schema()
 
 
 class RefittedState(NamedTuple):
     """Rewards learnt, the count of the last refit (0: none), a digest of its rows, and a ring of rows.
 
     Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of the last refit's before the
-    next one. Before the first reward, whose context says how many numbers there are, there are no rows. `named` is 1
-    where the numbers are hashes of names, without a schema; of arms that come with the call, 2 more where those of
-    their features are.
+    next one. `columns` are what the numbers of rows stand for, and `width` is how many there were at the last refit.
     """
 
     learnt: int
     fitted: int
+    width: int
     digest: npt.NDArray[np.uint8]
+    columns: RowColumns
     rows: Array
     arms: Ints
     rewards: Array
-    named: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +55,10 @@ class RefittedExperts(Experts):
     them at last), to the last `window` rows, oldest first, inside `update`. A copy of the model is fitted, with `seed`
     in every `random_state` that is no number yet, so that the same rows give the same fit. A missing number stays NaN
     for models whose scikit-learn tags allow it; else the mean of its column over the rows fitted to stands for it, and
-    for all models 0 where a whole column is missing. Without `arms`, they come with the call: a model predicts the
-    reward from the numbers of the context and of the arm's features (by `arm_schema`), and learns of drawn arms alone.
-    Predictions are clipped to `clip`, votes are taken before.
+    for all models 0 where a whole column is missing. Numbers are those of `experts.columns`: a column for every number,
+    category and gap learnt from; a fit knows the columns of its time. Without `arms`, they come with the call: a model
+    predicts the reward from the numbers of the context and of the arm's features (by `arm_schema`), and learns of drawn
+    arms alone. Predictions are clipped to `clip`, votes are taken before.
     Memory: 1.5 · window · d, and the last four fits of each model.
 
     What a model raises in `fit` is kept and raised at the next call, as ExpertFailed: the state depends on the
@@ -132,11 +131,11 @@ class RefittedExperts(Experts):
         return parts
 
     def init(self, shape: tuple[int, ...] = ()) -> RefittedState:
-        """No rows; the first context decides how many numbers there are."""
+        """No rows; contexts that are learnt from say which columns they have."""
         if shape:
             raise InvalidInput(f"RefittedExperts must have a state without batch axes, shape (); got {shape}")
-        none = np.zeros(0)
-        return RefittedState(0, 0, np.zeros(16, np.uint8), np.zeros((0, 0)), none.astype(np.int64), none)
+        rings = np.zeros((self.first, 0)), np.zeros(self.first, np.int64), np.zeros(self.first)
+        return RefittedState(0, 0, 0, np.zeros(16, np.uint8), empty_row_columns(), *rings)
 
     def predict(self, state: RefittedState, context: Context) -> Array:
         return self.advise(state, context)[0]
@@ -157,19 +156,33 @@ class RefittedExperts(Experts):
         """The ring gains the drawn row, in place; then, if it is due, all models are fitted anew."""
         question, arm, value = decision.question, decision.number, number("reward", reward, low=0, high=1)
         if self.arms is None and isinstance(question, Offer) and isinstance(arm, int | np.integer):
-            x, named = self._offered(state, question.only(int(arm)))[0], self._named(state, question)
+            drawn = question.only(int(arm))
+            known = None if drawn.features is None else drawn.features[drawn.arms[0]]
+            columns = learnt_row(state.columns, drawn.context, known, self._schemas)
+            x = read_offer(columns, drawn, self._schemas)[0]
         else:
-            x, named = self._encoded(state, question), int(has_names(question))
             n_arms = len(self._fixed(question))
+            columns = learnt_row(state.columns, question, None, self._schemas)
+            x = self._encoded(columns, question)
             if x.ndim != 1 or not isinstance(arm, int | np.integer) or not 0 <= arm < n_arms:
                 raise InvalidInput(f"decision must be one of {n_arms} arms in one context; got arm {arm!r:.60}")
-        if not state.learnt:
-            rings = np.zeros((self.first, len(x))), np.zeros(self.first, np.int64), np.zeros(self.first)
-            state = RefittedState(0, 0, state.digest, *rings, named)
+        state = self._with_columns(state, columns)
         slot = state.learnt % len(state.rows)
         state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, value
         state = state._replace(learnt=state.learnt + 1)
         return self._refitted(state) if state.learnt >= self._due(state.fitted) else state
+
+    @property
+    def _schemas(self) -> Schemas:
+        return Schemas(self.schema, self.arm_schema)
+
+    def _with_columns(self, state: RefittedState, columns: RowColumns) -> RefittedState:
+        """The state with further columns, which were 0 or missing in its rows."""
+        if columns is state.columns:
+            return state
+        more = columns.fill[state.rows.shape[-1] :] if state.learnt else np.zeros(len(columns.is_own))
+        rows = np.concatenate([state.rows, np.tile(more, (len(state.rows), 1))], axis=1)
+        return state._replace(columns=columns, rows=rows)
 
     def _due(self, fitted: int) -> int:
         return next_refit(fitted, self.pace, self.window) if fitted else self.first
@@ -177,7 +190,7 @@ class RefittedExperts(Experts):
     def _refitted(self, state: RefittedState) -> RefittedState:
         """The state with this count as that of its last refit, and room for the rows until the next; models fitted."""
         room = min(self._due(state.learnt), self.window + self.window // 2) - len(state.rows)
-        state = state._replace(fitted=state.learnt)
+        state = state._replace(fitted=state.learnt, width=state.rows.shape[-1])
         table = self._table(state)
         hashed = blake2b(repr(table[0].shape).encode() + table[0].tobytes() + table[1].tobytes(), digest_size=16)
         for refits in self._refits:
@@ -192,7 +205,7 @@ class RefittedExperts(Experts):
     def _table(self, state: RefittedState) -> TrainingRows:
         """The training rows of the last refit, with their arms, and rewards, oldest first."""
         at = latest(state.fitted, min(state.fitted, self.window), len(state.rows))
-        return self._with_arms(state.rows[at], state.arms[at]), state.rewards[at]
+        return self._with_arms(state.rows[at, : state.width], state.arms[at]), state.rewards[at]
 
     def _with_arms(self, x: Array, arms: Ints) -> Array:
         """The numbers (n, d) and K columns for the arm (n, d + K); the numbers alone, where arms come with the call."""
@@ -206,37 +219,15 @@ class RefittedExperts(Experts):
         return self.arms
 
     def _asked(self, state: RefittedState, question: Any) -> Array:
-        """The rows (…, K, m) that models are asked about."""
+        """The rows (…, K, m) that models are asked about, of the columns that they were fitted to."""
         if self.arms is None and isinstance(question, AnyOffer):
-            return self._offered(state, question)
+            return read_offer(state.columns, question, self._schemas)[..., : state.width]
         n_arms = len(self._fixed(question))
-        x = self._encoded(state, question)
-        flat = x.reshape(-1, x.shape[-1])
+        x = self._encoded(state.columns, question)[..., : state.width]
+        flat = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
         rows = self._with_arms(np.repeat(flat, n_arms, axis=0), np.tile(np.arange(n_arms), len(flat)))
         return rows.reshape(*x.shape[:-1], n_arms, rows.shape[-1])
 
-    def _offered(self, state: RefittedState, offer: AnyOffer) -> Array:
-        """The numbers (…, K, d) of context and arms; NaN for those of features that no arm here has."""
-        named = self._named(state, offer)
-        schema, arm_schema = (
-            _HASHED if own is None and named & bit else own
-            for own, bit in zip((self.schema, self.arm_schema), (1, 2), strict=True)
-        )
-        x = offer.rows(schema, arm_schema)
-        if not state.learnt:
-            return numeric(x, None)
-        lacking = state.rows.shape[-1] - x.shape[-1]
-        if lacking > 0 and not any(row is not None for one in offer.offers for row in (one.features or {}).values()):
-            x = np.concatenate([x, np.full((*x.shape[:-1], lacking), np.nan)], axis=-1)
-        return numeric(x, state.rows.shape[-1])
-
-    def _named(self, state: RefittedState, offer: AnyOffer) -> int:
-        """Whose numbers are hashes of names: 1 the context's, 2 the features'; by the first reward, if there is one."""
-        if state.learnt:
-            return state.named
-        first = offer.offers[0]
-        return has_names(first.context) + 2 * any(has_names(row) for row in (first.features or {}).values())
-
-    def _encoded(self, state: RefittedState, context: Context) -> Array:
-        form = Form(state.rows.shape[-1], bool(state.named)) if state.learnt else None
-        return as_numbers(context, self.schema, form)
+    def _encoded(self, columns: RowColumns, context: Context) -> Array:
+        """The numbers (…, d) of contexts, where arms are fixed."""
+        return read(columns.context, context, self.schema)

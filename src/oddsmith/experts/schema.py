@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +30,9 @@ from oddsmith.contexts.values import HUGE
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 
-__all__ = ["Form", "Schema", "as_numbers", "category_text", "numeric"]
+__all__ = ["Schema", "category_text", "numeric"]
 
 _ABSENT: object = object()
-_ONE_FORM = (
-    "bring contexts in one form, which the first reward has fixed; for another one begin anew with a Schema, which "
-    "reads dicts, rows and frames (in a policy file: [schema], and another store)"
-)
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ class Schema:
         if context.shape[-1:] != (self.width,):
             got = f"got shape {context.shape}: give a dict or a data frame, or what `encode` made of one"
             raise InvalidInput(f"context must have {self.width} numbers, as the schema says; {got}")
-        return numeric(context, None)
+        return numeric(context)
 
     def _row(self, record: Mapping[str, object]) -> Array:
         if self.is_free:
@@ -233,56 +229,18 @@ def category_text(name: str, value: object) -> str | None:
     return f"{plain:#x}" if is_huge else str(plain)  # Python does not write out whole numbers of any length
 
 
-def numeric(context: Array, width: int | None) -> Array:
-    """An array of numbers (…, width), with NaN for what is infinite or huge."""
+def numeric(context: Array) -> Array:
+    """An array of numbers (…, d), d at least 1, with NaN for what is infinite or huge."""
     if context.ndim == 0:
         raise InvalidInput(f"context must be an array of numbers, a dict or a row; got the number {context}")
     if context.shape[-1] == 0:
         raise InvalidInput(f"context must have at least one number; got none, shape {context.shape}")
-    if width is not None and context.shape[-1] != width:
-        raise InvalidInput(
-            f"context must have {width} numbers, as the first one had; got {context.shape[-1]}: {_ONE_FORM}"
-        )
     with np.errstate(invalid="ignore"):
         encoded: Array = np.where(np.abs(context) < HUGE, context, np.nan)
     return encoded
-
-
-class Form(NamedTuple):
-    """How contexts were first brought to a bank without a schema: how many numbers, and whether hashed from names."""
-
-    width: int
-    named: bool
-
-
-def as_numbers(context: Context, schema: Schema | None, form: Form | None = None) -> Array:
-    """Arrays as they are, everything else through a schema, without one by hashes: (…, width).
-
-    Without a schema, a context in another form than the first one, `form`, is refused.
-
-    >>> as_numbers([1, 2.5], None), as_numbers({"age": 3}, Schema(("age",)))
-    (array([1. , 2.5]), array([3.]))
-    """
-    if schema is not None:
-        return schema.encode(context)
-    named = has_names(context)
-    if form is not None and form.named != named:
-        was = "a dict or row" if form.named else f"an array of {form.width} numbers"
-        got = _names(context) if named else "an array"
-        raise InvalidInput(f"context must be {was}, as the first one was; got {got}: {_ONE_FORM}")
-    return _HASHED.encode(context) if named else numeric(numbers(context), None if form is None else form.width)
-
-
-def _names(context: Context) -> str:
-    """The first names of a context that has some; its values are private."""
-    names = [str(name) for name in context] if isinstance(context, Mapping) else []
-    return f"names ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else "names"
 
 
 @lru_cache(maxsize=65_536)
 def _place(text: str, n: int) -> int:
     """Where a word goes: the same in every process."""
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8, key=b"oddsmith").digest(), "big") % n
-
-
-_HASHED = Schema()

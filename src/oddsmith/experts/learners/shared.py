@@ -1,23 +1,22 @@
 """SharedExperts: learners shared by all arms, for arms that come with the call, and a memory of each arm by name."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number, whole
+from oddsmith.arrays import Array, Real, number, whole
 from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import arms_needed
-from oddsmith.experts.columns import Columns, empty_columns, learnt, read, read_rows
 from oddsmith.experts.learners.base import RECIPE, Belief, LearnerBank, LearnerInput, Mixture, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pooled import PooledLearner, PooledRidge, Remembered
+from oddsmith.experts.row_columns import RowColumns, Schemas, empty_row_columns, learnt_row, read_offer
 from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, Offer, feature_numbers
+from oddsmith.offer import AnyOffer, Offer
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -25,15 +24,9 @@ _VOTES = Optimistic()
 
 
 class SharedState(NamedTuple):
-    """What was learnt so far: columns, moments of the rows, the table of names, each learner's own state.
+    """What was learnt so far: columns, moments of the rows, the table of names, each learner's own state."""
 
-    `context` and `features` say what the columns of contexts and of arms' features stand for, and `is_own` (d) which
-    of a row's numbers are the arm's: rows have both kinds in the order of learning.
-    """
-
-    context: Columns
-    features: Columns
-    is_own: Bools
+    columns: RowColumns
     moments: RunningMoments
     table: NameTable
     learners: tuple[Any, ...]
@@ -77,10 +70,9 @@ class SharedExperts(LearnerBank):
         """Nothing is known, not even how many numbers there are."""
         if shape:
             raise InvalidInput(f"SharedExperts must have a state without batch axes, shape (); got {shape}")
-        table, none = empty_table(self.most_arms), np.zeros(0, np.bool_)
+        table = empty_table(self.most_arms)
         learners = tuple(learner.start(np.zeros(0), 0, len(table.counts)) for learner in self.learners)
-        columns, moments = empty_columns(), RunningMoments.none(0)
-        return SharedState(columns, columns, none, moments, table, learners, Mixture.even())
+        return SharedState(empty_row_columns(), RunningMoments.none(0), table, learners, Mixture.even())
 
     def update(self, state: SharedState, decision: Decision, reward: Real) -> SharedState:
         """Columns and moments gain the drawn row, the arm its place, then every learner the reward; in place."""
@@ -91,7 +83,7 @@ class SharedExperts(LearnerBank):
         state = self._with_columns(state, offer.only(drawn))
         if offer.features is not None and len(offer.features) == 1:  # the drawn arm's alone: there is nothing beside it
             offer, drawn = offer.only(drawn), 0
-        rows = self._rows(state, offer)
+        rows = read_offer(state.columns, offer, self._schemas)
         moments = with_row(state.moments, rows[drawn])
         turn = int(state.table.last.max()) + 1
         table, place, fresh = claim(state.table, offer.arms[drawn], turn, self.most_arms)
@@ -107,60 +99,43 @@ class SharedExperts(LearnerBank):
         table.counts[place] += 1
         return state
 
+    @property
+    def _schemas(self) -> Schemas:
+        return Schemas(self.schema, self.arm_schema)
+
     def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
         """The state with the columns of the drawn arm's row; further ones were 0 or missing so far."""
         known = None if drawn.features is None else drawn.features[drawn.arms[0]]
-        context, features = state.context, state.features
-        if drawn.context is not None:
-            context = learnt(context, drawn.context, self.schema)
-        if known is not None:
-            features = learnt(features, known, self.arm_schema)
-        more = len(context.kinds) - len(state.context.kinds), len(features.kinds) - len(state.features.kinds)
-        if context is not state.context or features is not state.features:
-            state = state._replace(context=context, features=features)
-        if not any(more):
+        columns = learnt_row(state.columns, drawn.context, known, self._schemas)
+        if columns is state.columns:
             return state
-        is_own = np.concatenate([state.is_own, np.repeat([False, True], more)])
-        fill = np.empty(len(is_own))
-        fill[~is_own], fill[is_own] = context.fill, features.fill
+        state, is_own = state._replace(columns=columns), columns.is_own
+        if len(is_own) == len(state.moments.mean):
+            return state
+        fill = columns.fill
         moments = state.moments.wider(fill == 0, float(state.table.last.max()))
         linear = len(is_own) + int(is_own.sum())
         pairs = zip(self.learners, state.learners, strict=True)
         learners = tuple(one.wider(own, fill, linear) for one, own in pairs)
-        return state._replace(is_own=is_own, moments=moments, learners=learners)
+        return state._replace(moments=moments, learners=learners)
 
     def beliefs(self, state: SharedState, context: Context) -> Belief:
         if not isinstance(context, AnyOffer):
             raise arms_needed(self)
-        rows = [self._rows(state, one) for one in context.offers]
+        rows = read_offer(state.columns, context, self._schemas)
         if not state.table.last.any():
             return Belief(np.full((*context.lead, len(self.names), len(context.arms)), 0.5), np.zeros(1))
         places = np.stack([slots_of(state.table, offer.arms) for offer in context.offers])
-        x, places = (np.stack(rows), places) if context.lead else (rows[0], places[0])
+        places = places if context.lead else places[0]
         known = Remembered(places, np.where(places >= 0, state.table.counts[places], 0.0))
-        seen = self._seen(state, x)
+        seen = self._seen(state, rows)
         beliefs = [one.believe(own, seen, known) for one, own in zip(self.learners, state.learners, strict=True)]
         return side_by_side(beliefs, state.mixture.portion if self.blend else None)
 
-    def _rows(self, state: SharedState, offer: Offer) -> Array:
-        """The numbers (K, d) of the arms: those of the context and the arm's, each at its place."""
-        features = offer.features or {}
-        known = [{} if features.get(arm) is None else features[arm] for arm in offer.arms]
-        context = read(state.context, {} if offer.context is None else offer.context, self.schema)
-        own = feature_numbers(offer.arms, known, partial(read_rows, state.features, schema=self.arm_schema))
-        if context.ndim != 1 or own.ndim != 2:
-            got = context.shape if context.ndim != 1 else own.shape[1:]
-            raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {got}")
-        rows = np.empty((len(known), len(state.is_own)))
-        rows[:, ~state.is_own], rows[:, state.is_own] = context, own
-        return rows
-
     def _seen(self, state: SharedState, rows: Array) -> LearnerInput:
         """Rows (…, K, d) as learners see them; regressions see an arm's numbers less their mean over the arms, too."""
-        is_own = state.is_own
-        is_category = np.empty(len(is_own), np.bool_)
-        is_category[~is_own], is_category[is_own] = state.context.is_category, state.features.is_category
-        seen = standardised(state.moments, rows, is_category)
+        is_own = state.columns.is_own
+        seen = standardised(state.moments, rows, state.columns.is_category)
         if not is_own.any():
             return seen
         middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)  # the same for every order of the arms
