@@ -1,0 +1,80 @@
+// Whether it is well: each number with a word (well, look, broken, wait), a reason, and what to do about it.
+
+import { brief, count, figure, many, now, percent, span } from "./words.js";
+import { rate } from "./series.js";
+
+/** Seconds without a reward, while decisions go on, that are nothing to wonder about. */
+const quiet = (experiment) => Math.max(3600, 2 * (experiment.window_s || 0));
+
+function decisions({ series }) {
+  if (!series) return null;
+  const { perMinute, seconds } = rate(series, now());
+  const text = { what: "Decisions a minute", value: perMinute, number: figure(perMinute, 2) };
+  if (!series.decisions.some((n) => n > 0)) return { ...text, word: "wait", why: "waiting for the first decision" };
+  if (perMinute > 0) return { ...text, word: "well", why: `in the last ${span(seconds)}` };
+  return { ...text, word: "look", why: `none in the last ${span(seconds)}`, todo: "Nobody asks for decisions: look at the caller." };
+}
+
+function rewarded({ checks, experiment }) {
+  if (!checks) return null;
+  const { due, rewarded: came, share } = checks.rewarded;
+  const text = { what: "Rewarded in time", value: share, number: percent(share) };
+  if (!due) return { ...text, word: "wait", why: "no decision is due yet" };
+  const why = `${count(came)} of ${many(due, "decision")} due`;
+  if (!came && due >= 30) return { ...text, word: "broken", why, todo: "No reward has ever come: send them to /v1/reward with the id of the decision." };
+  if (share < 0.5 && experiment.default_reward === null) {
+    return { ...text, word: "look", why: `${why}; the others teach nothing`, todo: "More than half of the decisions have no reward. If none means 0, set window_s and default_reward." };
+  }
+  return { ...text, word: "well", why };
+}
+
+function lastReward({ checks, experiment }) {
+  if (!checks) return null;
+  const [reward, decision] = [checks.last_reward_t, checks.last_decision_t];
+  if (reward === null) return { what: "Last reward", value: null, number: "none", word: decision === null ? "wait" : "look", why: "no reward has come yet", todo: decision === null ? "" : "Send a reward for a decision that was made." };
+  const text = { what: "Last reward", value: reward, number: `${span(now() - reward)} ago` };
+  const gap = decision === null ? 0 : decision - reward;
+  if (gap <= quiet(experiment)) return { ...text, word: "well", why: gap > 0 ? `${span(gap)} before the last decision` : "after the last decision" };
+  return { ...text, word: gap > 86400 + quiet(experiment) ? "broken" : "look", why: `decisions went on for ${span(gap)} since`, todo: "Decisions are made and no rewards come: look at what sends them." };
+}
+
+function behind({ stats, checks }) {
+  if (!stats) return null;
+  const lag = Math.max(0, stats.head - stats.position);
+  const text = { what: "Events behind", value: lag, number: count(lag) };
+  const trouble = checks?.store_trouble || checks?.trouble;
+  if (trouble) return { ...text, word: "broken", why: trouble, todo: "Ask oddsmith doctor what is wrong with the store." };
+  const warning = checks?.warning || stats.vitals.warning;
+  if (warning) return { ...text, word: "look", why: warning, todo: "It decides with what it knew some time ago." };
+  return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
+}
+
+function asleep({ stats }) {
+  if (!stats) return null;
+  const names = Object.keys(stats.experts);
+  const slept = names.filter((name) => stats.experts[name].reason);
+  const text = { what: "Experts that failed", value: slept.length, number: `${slept.length} of ${names.length}` };
+  if (!names.length) return { ...text, number: "–", word: "well", why: "this policy asks no experts" };
+  if (!slept.length) return { ...text, word: "well", why: "all of them answer" };
+  const word = slept.length === names.length ? "broken" : "look";
+  return { ...text, word, why: slept.slice(0, 2).map((name) => brief(name, 30)).join(", ") + (slept.length > 2 ? " …" : ""), todo: "Some experts slept at times; the table of experts says why." };
+}
+
+function served({ checks }) {
+  if (!checks) return null;
+  const { n, e_value: evidence, word, sentence } = checks.served_as_logged;
+  const text = { what: "Served as logged", value: evidence, number: n ? `${figure(evidence, 2)} : 1` : "–" };
+  if (!n) return { ...text, word: "wait", why: "no draw to check yet" };
+  return { ...text, word, why: word === "well" ? "is the evidence against it; 20 : 1 would be alarming" : sentence, todo: "Arms are not drawn with the odds that are logged: no value can be trusted until that is mended." };
+}
+
+/** The six tiles, those that can be told. */
+export function tiles(state) {
+  const all = { rate: decisions, rewarded, last: lastReward, behind, asleep, served };
+  return Object.entries(all).map(([id, tile]) => ({ id, ...tile({ ...state.data, experiment: state.experiment }) })).filter((tile) => tile.word);
+}
+
+/** The worst of the tiles, or null where all are well. */
+export function worst(found) {
+  return found.find((tile) => tile.word === "broken") || found.find((tile) => tile.word === "look") || null;
+}

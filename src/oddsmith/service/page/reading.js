@@ -1,0 +1,84 @@
+// What the page knows, and how it keeps up: each answer is asked for anew when the log has grown, not too often.
+
+import { ask, changes } from "./api.js";
+import { wanted } from "./panel_decisions.js";
+import { now } from "./words.js";
+
+/** Each answer: its route, what it is asked with, and the least seconds between two times. */
+const ANSWERS = {
+  decisions: { path: "/v1/decisions", every: 1, query: wanted },
+  checks: { path: "/v1/checks", every: 2 },
+  stats: { path: "/v1/stats", every: 2 },
+  posterior: { path: "/v1/posterior", every: 5 },
+  history: { path: "/v1/posterior/history", every: 5 },
+  values: { path: "/v1/values", every: 5 },
+  series: { path: "/v1/series", every: 5, query: (state) => ({ range: state.range }) },
+};
+const LONG = { hour: 5, day: 15, week: 30, all: 30 };
+
+export class Reading {
+  constructor(state) {
+    this.state = state;
+    this.forget();
+  }
+
+  /** All has to be asked for again. */
+  forget(name = null) {
+    if (name) this.asked.delete(name);
+    else [this.asked, this.state.data, this.state.position] = [new Map(), {}, 0];
+  }
+
+  #every(name) {
+    return name === "series" ? LONG[this.state.range] : ANSWERS[name].every;
+  }
+
+  /** Seconds until `name` should be asked for: none if it never was, Infinity if nothing is new. */
+  #wait(name) {
+    const last = this.asked.get(name);
+    if (!last) return 0;
+    if (last.position >= this.state.position && !last.failed) return Infinity;
+    return Math.max(0, this.#every(name) - (now() - last.at));
+  }
+
+  /** Asks for what is due, and draws each as it comes; the first refusal is thrown once all have answered. */
+  async refresh(draw, signal) {
+    const names = Object.keys(ANSWERS).filter((name) => this.#wait(name) <= 0);
+    const refusals = [];
+    await Promise.all(names.map((name) => this.read(name, signal).then(() => draw(name), (error) => {
+      if (error.name !== "AbortError") this.asked.set(name, { at: now(), position: 0, failed: true });
+      refusals.push(error);
+    })));
+    const worst = refusals.find(({ status }) => status === 401 || status === 403) || refusals[0];
+    if (worst) throw worst;
+  }
+
+  async read(name, signal) {
+    const { path, query } = ANSWERS[name];
+    const at = now();
+    const answer = await ask(path, { experiment: this.state.experiment.name, ...query?.(this.state) }, signal);
+    this.state.data[name] = answer;
+    this.asked.set(name, { at, position: answer.position });
+    this.state.position = Math.max(this.state.position, answer.position);
+    this.state.head = Math.max(this.state.position, answer.head ?? 0);
+  }
+
+  /** Until something is worth asking for: the log has grown, or what is known to be old may be asked for again. */
+  async news(signal) {
+    const soonest = Math.min(...Object.keys(ANSWERS).map((name) => this.#wait(name)));
+    if (soonest < Infinity) return pause(Math.max(1, soonest), signal);
+    const [begun, answer] = [now(), await changes(this.state.experiment.name, this.state.position, signal)];
+    this.state.position = Math.max(this.state.position, answer.position);
+    return pause(Math.max(0, 1 - (now() - begun)), signal);
+  }
+}
+
+/** Sleeps for some seconds, or until it is called off. */
+export function pause(seconds, signal) {
+  return new Promise((done, stop) => {
+    const off = () => stop(new DOMException("called off", "AbortError"));
+    if (signal.aborted) return off();
+    const timer = setTimeout(() => { signal.removeEventListener("abort", off); done(); }, 1000 * seconds);
+    signal.addEventListener("abort", () => { clearTimeout(timer); off(); }, { once: true });
+    return undefined;
+  });
+}
