@@ -26,6 +26,15 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which browser the tests in one have used."""
+    from browser.chromium import browser_version
+
+    passed = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
+    if any(report.nodeid.startswith("tests/browser/") for report in passed):
+        terminalreporter.write_line(f"tests/browser: {browser_version()}")
+
+
 @pytest.fixture(params=["numpy", "numba"])
 def any_kernels(request: Any) -> Iterator[str]:
     """Run the test on numpy alone, and with the compiled twins."""

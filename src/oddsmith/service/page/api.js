@@ -27,22 +27,12 @@ export async function ask(path, query = {}, signal = undefined) {
     answer = await fetch(address, { headers, signal, cache: "no-store", credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, "The service does not answer.");
+    throw new Refused(0, "The service does not answer");
   }
   hear(answer.headers.get("date"));
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, body.error || `The service answers ${answer.status}.`);
   return body;
-}
-
-/** The same, but null where this service has no such thing. */
-export async function askIfThere(path, query, signal) {
-  try {
-    return await ask(path, query, signal);
-  } catch (error) {
-    if (error.status === 404) return null;
-    throw error;
-  }
 }
 
 /** Waits until the state knows more than up to a position, for 25 seconds at most. */

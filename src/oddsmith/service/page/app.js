@@ -44,11 +44,18 @@ function draw(name) {
 
 function tick() {
   const { answered, position } = state;
-  put(at("asof"), answered === null ? "" : `as of position ${count(position)}, ${ago(answered)}${paused ? " (paused)" : ""}`);
+  const well = `as of position ${count(position)}, ${answered === null ? "" : ago(answered)}${paused ? " (paused)" : ""}`;
+  put(at("asof"), answered === null ? "" : failures ? h("span", { class: "broken" }, `no news since ${clock(answered)}`) : well);
 }
 
 function notice(word, ...words) {
   put(at("notice"), words.length ? h("p", { class: `notice ${word}` }, ...words) : null);
+}
+
+/** Whether nothing is shown but the form that asks for a key. */
+function locked(yes) {
+  at("key").hidden = !yes;
+  at("main").classList.toggle("locked", yes);
 }
 
 async function show(id) {
@@ -84,7 +91,7 @@ async function begin(signal) {
   state.experiments = experiments;
   put(at("experiment"), experiments.map(({ name }) => h("option", { value: name }, name)));
   at("which").hidden = experiments.length < 2;
-  at("key").hidden = true;
+  locked(false);
   put(at("version"), `oddsmith ${version}.`);
   choose(said().experiment);
   if (said().decision) show(said().decision);
@@ -96,13 +103,16 @@ function trouble(error) {
   if (error.status === 401 || error.status === 403) {
     const why = error.status === 403 ? `Not allowed: ${error.message}.` : key.get() ? "This key is not in force. Give another one with the scope read." : "This service has keys. Give one with the scope read; it stays in this tab only.";
     put(at("key-why"), why);
-    at("key").hidden = false;
+    locked(true);
     notice("wait");
+    at("key-text").focus();
     return true;
   }
   failures += 1;
-  const since = state.answered === null ? "" : `No answer since ${clock(state.answered)}. `;
-  notice("broken", since, error.status ? `The service says: ${error.message} ` : `${error.message} Is it running? `, "Trying again by itself.");
+  const since = state.answered === null ? "" : error.status ? ` What is shown is of ${clock(state.answered)}.` : ` No answer since ${clock(state.answered)}.`;
+  const what = error.status ? `The service says: ${error.message.replace(/\.?$/, ".")}` : "The service does not answer. Is it running?";
+  notice("broken", `${what}${since} Trying again by itself.`);
+  tick();
   return false;
 }
 

@@ -61,7 +61,7 @@ export class Chart {
         svg("line", { class: "grid", x1: box.left, x2: box.right, y1: this.y(tick), y2: this.y(tick) }),
         svg("text", { x: box.left - 8, y: this.y(tick) + 4, "text-anchor": "end" }, (y.format || onAxis)(tick)))),
       svg("text", { x: 0, y: 10 }, y.unit),
-      ...timeTicks(...edges, Math.max(2, (box.right - box.left) / 84)).map(([at, words]) => svg("g", {},
+      ...timeTicks(...edges, Math.max(2, (box.right - box.left) / 68)).map(([at, words]) => svg("g", {},
         svg("line", { class: "axis", x1: this.x(at), x2: this.x(at), y1: box.bottom, y2: box.bottom + 4 }),
         svg("text", { x: this.x(at), y: this.height - 5, "text-anchor": "middle" }, words))),
       svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
@@ -140,7 +140,7 @@ export class Chart {
     const on = this.reading !== null;
     this.line.setAttribute("visibility", on ? "visible" : "hidden");
     if (!on) {
-      this.readout.replaceChildren(hint || "Point at the figure, or use the arrow keys in it, to read values.");
+      this.readout.replaceChildren(hint || "Point at it, or use the arrow keys, to read values.");
       this.reader.setAttribute("aria-valuenow", String(Math.max(0, t.length - 1)));
       this.reader.setAttribute("aria-valuetext", "not reading");
       return;

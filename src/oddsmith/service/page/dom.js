@@ -48,7 +48,7 @@ export function table(columns, rows, caption) {
 
 /** A box that scrolls, and can be reached by keyboard. */
 export function scrolling(label, content) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, content);
 }
 
 /** Shapes that stand for words: a disc, a triangle, a square on its corner, a ring. */
@@ -76,5 +76,5 @@ export function copyable(text) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } }, "Copy");
-  return h("div", { class: "copy" }, h("pre", { tabindex: "0", role: "region", "aria-label": "Command to copy" }, h("code", {}, text)), button);
+  return h("div", { class: "copy" }, h("pre", { tabindex: "0", role: "group", "aria-label": "Command to copy" }, h("code", {}, text)), button);
 }

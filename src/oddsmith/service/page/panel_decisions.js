@@ -101,7 +101,7 @@ function begin(state) {
   slot("decisions").replaceChildren(
     parts.tools,
     parts.says,
-    h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Decisions" }, lines),
+    h("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Table of decisions" }, lines),
     h("div", { class: "row tools" }, parts.newest, parts.older));
 }
 

@@ -19,7 +19,7 @@ export function drawExperts({ data: { stats, checks, history } }) {
     h("p", { class: "says" }, checks?.calibration_sentence || ""),
     scrolling("Experts", table([
       { head: "expert", cell: ({ name }) => h("span", { title: name }, brief(name, 60)) },
-      { head: "", cell: ({ weight }) => bar(weight) },
+      { head: h("span", { class: "unseen" }, "as a bar"), cell: ({ weight }) => bar(weight) },
       { head: "weight", number: true, cell: ({ weight }) => num(weight, percent(weight)) },
       { head: "there since", cell: ({ name }) => since(history, name) },
       { head: "mean loss", number: true, title: "What its predictions have cost, a decision: less is better", cell: ({ loss }) => num(loss) },

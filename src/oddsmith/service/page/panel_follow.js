@@ -50,7 +50,7 @@ function sentence(history, rows) {
 function prior(weightsNow) {
   const rows = Object.entries(weightsNow).sort(([, a], [, b]) => b - a);
   return [h("p", { class: "says" }, "Nothing learnt yet: this is the prior."),
-    scrolling("Prior", table([{ head: "expert", cell: ([name]) => brief(name, 60) }, { head: "", cell: ([, weight]) => bar(weight) },
+    scrolling("Prior", table([{ head: "expert", cell: ([name]) => brief(name, 60) }, { head: h("span", { class: "unseen" }, "as a bar"), cell: ([, weight]) => bar(weight) },
       { head: "weight", number: true, cell: ([, weight]) => num(weight, percent(weight)) }], rows, "The prior"))];
 }
 

@@ -38,7 +38,7 @@ function oddsOf(record) {
   if (place >= 12) shown.push(ranked[place]);
   return [table([
     { head: "arm", cell: ([name]) => (name === record.arm ? h("b", {}, `${plain(name)} (${record.shadow ? "chosen" : "drawn"})`) : plain(name)) },
-    { head: "", cell: ([name, odds]) => bar(odds, name === record.arm ? 1 : 8) },
+    { head: h("span", { class: "unseen" }, "as a bar"), cell: ([name, odds]) => bar(odds, name === record.arm ? 1 : 8) },
     { head: "odds", number: true, cell: ([, odds]) => num(odds) },
   ], shown, "Odds of arms"), ranked.length > shown.length ? h("p", { class: "small soft" }, `and ${many(ranked.length - shown.length, "other arm")}`) : null];
 }

@@ -1,7 +1,7 @@
 // What is it worth? A row for each target with its interval; and rewards over time.
 
 import { Chart } from "./chart.js";
-import { h, put, slot, svg } from "./dom.js";
+import { h, put, scrolling, slot, svg } from "./dom.js";
 import { interval, merged, nothing, ratio, room, sum } from "./series.js";
 import { onAxis, scale, ticks } from "./scales.js";
 import { brief, count, figure, many, num, percent } from "./words.js";
@@ -45,7 +45,7 @@ export function drawWorth({ experiment, data: { values } }) {
         h("td", { class: "number", title: `as good as ${figure(row.ess)} draws of its own` }, num(row.n, count(row.n)))]);
   put(slot("worth"),
     h("p", { class: "says" }, values.sentence),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of targets" }, h("table", { class: "worth" },
+    scrolling("Values of targets", h("table", { class: "worth" },
       h("caption", { class: "unseen" }, "Worth of a decision, with 95 % intervals"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "if it were"), h("th", { scope: "col" }, "reward a decision"), h("th", { scope: "col", class: "number" }, "95 % interval"), h("th", { scope: "col", class: "number" }, "rewards"))),
       h("tbody", {}, rows.map(line)),
