@@ -1,7 +1,7 @@
 """The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -14,7 +14,17 @@ from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.base import Experts, Fused, check_names
 from oddsmith.weights import vote
 
-__all__ = ["Belief", "Learner", "LearnerBank", "LearnerInput", "Mixture", "RECIPE", "Turned", "side_by_side"]
+__all__ = [
+    "Belief",
+    "Learner",
+    "LearnerBank",
+    "LearnerInput",
+    "Mixture",
+    "RECIPE",
+    "Turned",
+    "places",
+    "side_by_side",
+]
 
 
 RECIPE = 2
@@ -58,15 +68,21 @@ class Belief(NamedTuple):
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
     """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first, a mixture of the first two."""
-    n = len(beliefs)
     *lead, n_arms = beliefs[0].mean.shape
-    every = Belief(*(np.empty((*lead, n + (portion is not None), n_arms)) for _ in range(2)))
-    for place, belief in enumerate(beliefs):
-        every.mean[..., place, :], every.sd[..., place, :] = belief
+    shape = (*lead, len(beliefs) + (portion is not None), n_arms)
+    every = Belief(np.empty(shape), np.empty(shape))
+    for place, (mean, sd) in enumerate(beliefs):
+        every.mean[..., place, :], every.sd[..., place, :] = mean, sd
     if portion is not None:
-        for part in every:
-            part[..., n, :] = part[..., 1, :] + portion[..., None] * (part[..., 0, :] - part[..., 1, :])
+        first, second, share = *beliefs[:2], portion[..., None]
+        every.mean[..., -1, :] = second.mean + share * (first.mean - second.mean)
+        every.sd[..., -1, :] = second.sd + share * (first.sd - second.sd)
     return every
+
+
+def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+    """The places of a batch; `ndindex` alone would cost more than what most learners do in the only one."""
+    return np.ndindex(shape) if shape else ((),)
 
 
 class Mixture(NamedTuple):

@@ -87,22 +87,23 @@ def shares(evidence: Array) -> Array:
     >>> shares(np.array([[0.0, 2.0, 0.5], [-9.0, 2.0, 0.5]]))
     array([1., 0.])
     """
-    weight: Array = np.exp(evidence[..., 0] - evidence[..., 0].max(axis=-1, keepdims=True))
-    weight /= weight.sum(axis=-1, keepdims=True)
+    found = evidence[..., 0]
+    weight: Array = np.exp(found - np.maximum.reduce(found, axis=-1, keepdims=True))
+    weight /= np.add.reduce(weight, axis=-1, keepdims=True)
     weight[weight < _FAINT] = 0.0
-    weight /= weight.sum(axis=-1, keepdims=True)
+    weight /= np.add.reduce(weight, axis=-1, keepdims=True)
     return weight
 
 
 def score(evidence: Array, error: Array, variance: Array) -> None:
     """In place: each ridge (J, 3) gains the density of its error, whose variance is 1 + `variance` in noise's units."""
+    found, freedom, squares = evidence.T
     wide = 1 + variance
     scaled = error * error / wide
-    freedom, squares = evidence[:, 1].copy(), evidence[:, 2].copy()
-    evidence[:, 0] -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(scaled / squares)
-    evidence[:, 0] -= evidence[:, 0].max()
-    evidence[:, 1] += 1
-    evidence[:, 2] += scaled
+    found -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(scaled / squares)
+    found -= np.maximum.reduce(found)
+    freedom += 1
+    squares += scaled
 
 
 def start_of(sums: Array) -> Array:
@@ -126,9 +127,9 @@ def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
     weight, noise = shares(evidence)[..., None], (evidence[..., 2] / evidence[..., 1])[..., None]
     noise[..., 0, :] = 0.25
     means = values[..., 0] + start * (1 - values[..., 1])
-    mean = (weight * means).sum(axis=-2)
+    mean = np.add.reduce(weight * means, axis=-2)
     spread = weight * (noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2)
-    return Belief(mean, np.sqrt(spread.sum(axis=-2)))
+    return Belief(mean, np.sqrt(np.add.reduce(spread, axis=-2)))
 
 
 def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:

@@ -1,6 +1,5 @@
 """Forest: randomised trees that learn at every reward, and are grown anew one after the other."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -11,7 +10,7 @@ import numpy as np
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints, whole
 from oddsmith.errors import InvalidInput
-from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
+from oddsmith.experts.learners.base import Belief, LearnerInput, Turned, places
 from oddsmith.experts.learners.growing import MOST_ROWS, Rows, grow, key_of
 from oddsmith.experts.learners.trees import Trees, believe, learn, one_of, replaced, stumps, weigh, with_arms
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
@@ -88,7 +87,7 @@ class Forest:
         x = np.broadcast_to(seen.x, (*np.broadcast_shapes(seen.x.shape[:-1], shape), dim))
         mean = np.empty((*x.shape[:-1], state.trees.total.shape[-1]))
         sd = np.empty_like(mean)
-        for place in _places(state):
+        for place in places(state.learnt.shape):
             at: Any = (..., *place, slice(None))
             mean[at], sd[at] = _believed(one_of(state.trees, place), x[at], dim)
         return Belief(mean, sd)
@@ -96,18 +95,20 @@ class Forest:
     def learn(self, state: ForestState, seen: LearnerInput, arms: Ints, rewards: Array) -> ForestState:
         """The row is kept, and leaves learn; then the trees whose turn it is are grown anew."""
         slot, n_arms = int(state.learnt.flat[0]) % state.arms.shape[-1], state.trees.total.shape[-1]
-        for place in _places(state):
+        for place in places(state.learnt.shape):
             if not 0 <= arms[place] < n_arms:
                 raise InvalidInput(f"arm must be the number of one of {n_arms} arms, from 0; got {arms[place]}")
         state.numbers[..., slot], state.arms[..., slot], state.rewards[..., slot] = seen.x, arms, rewards
         state = state._replace(learnt=state.learnt + 1)
         if state.learnt.flat[0] < FIRST:
             return _stumped(state)
-        for place in _places(state):
+        for place in places(state.learnt.shape):
             row, reward = state.numbers[(*place, slice(None), slot)].copy(), float(rewards[place])
             trees, arm = one_of(state.trees, place), int(arms[place])
             mean = min(max(learn(trees, row, arm, draws=1.0, rewards=reward), 0.01), 0.99)
-            state.scatter[place] += mean * (1 - mean), (reward - mean) ** 2
+            scatter = state.scatter[place]
+            scatter[0] += mean * (1 - mean)
+            scatter[1] += (reward - mean) ** 2
         return self._regrown(state)
 
     def revise(self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned) -> ForestState:
@@ -144,7 +145,7 @@ class Forest:
             begin = np.full_like(state.begun, begun)
             state = state._replace(begun=begin, numbers=numbers, arms=arms, rewards=rewards)
         for tree in self._turn(begun, learnt):
-            for place in _places(state):
+            for place in places(state.learnt.shape):
                 grown = grow(_kept(state, place), state.trees.total.shape[-1], key=key_of(self.seed, learnt, tree))
                 coins, missed = state.scatter[place]
                 scale = float(min(max(coins / missed, 1.0), _MOST))
@@ -169,11 +170,6 @@ def _compile() -> None:
     believe(trees, np.zeros((1, 1)))
 
 
-def _places(state: ForestState) -> Iterable[tuple[int, ...]]:
-    """The places of the batch."""
-    return np.ndindex(state.learnt.shape) if state.learnt.shape else ((),)
-
-
 def _believed(trees: Trees, x: Array, dim: int) -> Belief:
     """The belief about rows x (…, dim), by trees without batch axes."""
     mean, sd = believe(trees, np.array(x, dtype=np.float64, order="C").reshape(prod(x.shape[:-1]), dim))
@@ -189,7 +185,7 @@ def _kept(state: ForestState, place: tuple[int, ...]) -> Rows:
 
 def _stumped(state: ForestState) -> ForestState:
     """All trees as one leaf with the rows kept, in place: before the first regrowth."""
-    for place in _places(state):
+    for place in places(state.learnt.shape):
         leaf = grow(_kept(state, place), state.trees.total.shape[-1], key=0, depth=0)
         state.trees.total[place], state.trees.drawn[place] = leaf.total, leaf.drawn
         state.trees.start[place] = leaf.start

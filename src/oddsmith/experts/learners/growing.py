@@ -143,12 +143,16 @@ class _Level(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Rows at the nodes of a level that may be cut, and their nodes; rows and rewards of these by arm (nodes, K)."""
+    """Rows at the nodes of a level that may be cut, and their nodes; rows and rewards of these by arm (nodes, K).
+
+    Rows of one node and arm are a run: they stand side by side, from the places `begin` on.
+    """
 
     node: Ints
     row: Ints
     counts: Ints
     totals: Array
+    begin: Ints
 
 
 def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
@@ -181,7 +185,12 @@ def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:
     """How many rows, and the sum of their rewards, in each place of an array of this shape."""
-    packed = np.bincount(place, weights, prod(shape)).astype(np.int64).reshape(shape)
+    return _unpacked(np.bincount(place, weights, prod(shape)).reshape(shape))
+
+
+def _unpacked(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
+    """How many rows, and the sum of their rewards, of sums of weights."""
+    packed = sums.astype(np.int64)
     return packed >> _BITS, (packed & (2**_BITS - 1)) * _UNIT
 
 
@@ -194,7 +203,8 @@ def _best_cuts(level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
     if not len(nodes) or not plan.candidates:
         return column, threshold
     stays = is_open[level.node]
-    part = _Open((np.cumsum(is_open) - 1)[level.node[stays]], level.row[stays], count[nodes], total[nodes])
+    node, row = (np.cumsum(is_open) - 1)[level.node[stays]], level.row[stays]
+    part = _Open(node, row, count[nodes], total[nodes], _changes(node * count.shape[1] + rows.arms[row]))
     columns, thresholds = _candidates(part, level.first + nodes, rows.numbers, plan)
     at_once = max(_PASS // len(part.row), 1)
     explained = np.concatenate(
@@ -211,19 +221,28 @@ def _best_cuts(level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
     return column, threshold
 
 
+def _changes(places: Ints) -> Ints:
+    """Where equal ones begin, among places in order."""
+    return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+
+
 def _explained(part: _Open, rows: Rows, plan: _Plan, columns: Ints, thresholds: Array) -> Array:
     """What each candidate's cut explains (nodes, candidates); nothing, if less than two rows are on a side."""
     (n, n_arms), many = part.counts.shape, columns.shape[1]
-    goes = ~(rows.numbers[columns[part.node], part.row[:, None]] > thresholds[part.node])
-    place = (part.node * n_arms + rows.arms[part.row])[:, None] * many + np.arange(many)
-    weights = plan.weights[part.row][:, None] * goes
-    count, total = _sums(place.ravel(), weights.ravel(), (n, n_arms, many))
+    at = (columns * rows.numbers.shape[1]).take(part.node, axis=0) + part.row[:, None]
+    goes = ~(rows.numbers.reshape(-1).take(at) > thresholds.take(part.node, axis=0))
+    count, total = _unpacked(np.add.reduceat(plan.weights[part.row][:, None] * goes, part.begin, axis=0))
+    node = part.node[part.begin]
+    run = node * n_arms + rows.arms[part.row[part.begin]]
+    counts, totals = part.counts.reshape(-1)[run, None], part.totals.reshape(-1)[run, None]
     gain = total - count * plan.centre
-    rest = (part.totals - part.counts * plan.centre)[..., None] - gain
-    terms = gain * gain * plan.shares[count] + rest * rest * plan.shares[part.counts[..., None] - count]
-    size, both = count.sum(axis=1), part.counts.sum(axis=1)[:, None]
+    rest = (totals - counts * plan.centre) - gain
+    terms = gain * gain * plan.shares.take(count) + rest * rest * plan.shares.take(counts - count)
+    place = node[:, None] * many + np.arange(many)
+    explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)  # added arm after arm
+    size, both = np.add.reduceat(count, _changes(node), axis=0), part.counts.sum(axis=1)[:, None]
     allowed = (size >= 2) & (both - size >= 2) & (thresholds < np.inf)
-    return np.where(allowed, _in_order(terms), -np.inf)
+    return np.where(allowed, explained, -np.inf)
 
 
 def _in_order(terms: Array) -> Array:

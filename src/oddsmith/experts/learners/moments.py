@@ -62,8 +62,9 @@ def standardised(moments: RunningMoments, x: Array, is_category: Bools) -> Learn
         return LearnerInput(x, z)
     variance = moments.squares / np.maximum(moments.counts, 1.0)
     live = variance > 0
-    total = np.where(is_category, variance, live).sum(axis=-1, keepdims=True)
+    total = np.add.reduce(np.where(is_category, variance, live), axis=-1, keepdims=True)
     root = np.where(total > 0, np.maximum(np.sqrt(total), _LEAST), 1.0)
     unit = np.where(live & ~is_category, np.sqrt(variance), 1.0)
     z = (x - moments.mean) / unit
-    return LearnerInput(x, np.clip(np.where(np.isnan(z), 0.0, z), -_FAR, _FAR) / root)
+    z = np.minimum(np.maximum(np.where(np.isnan(z), 0.0, z), -_FAR), _FAR)
+    return LearnerInput(x, z / root)

@@ -9,7 +9,7 @@ from scipy.linalg.blas import dspmv
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
 from oddsmith.experts.features import FeatureMap, Plain
-from oddsmith.experts.learners.base import Belief, LearnerInput, Turned
+from oddsmith.experts.learners.base import Belief, LearnerInput, Turned, places
 from oddsmith.experts.learners.evidence import (
     USUAL,
     Regressions,
@@ -97,7 +97,7 @@ class Ridge:
     def learn(self, state: RidgeState, seen: LearnerInput, arms: Ints, rewards: Array) -> RidgeState:
         """The drawn arm's regressions gain a row (Sherman and Morrison), once they are scored on what they foresaw."""
         phi = self.features(seen.z, state.first)
-        for place in np.ndindex(arms.shape):
+        for place in places(arms.shape):
             learn_row(_of(state.models, place), int(arms[place]), Row(phi[place], float(rewards[place])))
         return state
 

@@ -139,16 +139,37 @@ def _weigh_nodes(tree: Trees, nodes: Ints) -> None:
     tree.stop[nodes] = np.where(is_leaf, 1.0, np.exp(_STOPS + own - tree.evidence[nodes]))
 
 
-def _path(trees: Trees, x: Array) -> Ints:
-    """The nodes (L, T, B) of rows x (B, d), from roots to leaves, where they stay; a missing number goes left."""
+def _paths(trees: Trees, x: Array) -> Ints:
+    """The nodes (L, T, B) of rows x (B, d), from roots to leaves, where they stay; a missing number goes left.
+
+    Nodes are numbered through all trees: those of tree t begin at t V.
+    """
+    if len(x) == 1:
+        return _walks(trees, x[0])[..., None]
     n_trees, room = trees.left.shape
     begin, row = room * np.arange(n_trees)[:, None], np.arange(len(x))
     column, threshold, left = (part.reshape(-1) for part in trees[:3])
-    path = np.zeros((int(trees.depth.max()) + 1, n_trees, len(x)), np.int64)
-    for before, node in pairwise(path):
-        at = begin + before
+    paths = np.empty((int(trees.depth.max()) + 1, n_trees, len(x)), np.int64)
+    paths[0] = begin
+    for at, node in pairwise(paths):
         np.add(left[at], x[row, column[at]] > threshold[at], out=node)
-    return path
+        node += begin
+    return paths
+
+
+def _walks(trees: Trees, row: Array) -> Ints:
+    """The nodes (L, T) of one row, as `_paths` has them: for so few, plain Python is faster than numpy."""
+    nodes: Any = trees[:3]
+    column, threshold, left = (memoryview(part.reshape(-1)) for part in nodes)
+    numbers, length, walks = row.tolist(), int(trees.depth.max()) + 1, list[list[int]]()
+    for begin in range(0, len(left), trees.left.shape[-1]):
+        node, after, walk = -1, begin, list[int]()
+        while after != node:
+            node = after
+            walk.append(node)
+            after = begin + left[node] + (numbers[column[node]] > threshold[node])
+        walks.append(walk + [node] * (length - len(walk)))
+    return np.array(walks).T
 
 
 def believe(trees: Trees, x: Array) -> Belief:
@@ -158,20 +179,25 @@ def believe(trees: Trees, x: Array) -> Belief:
         belief = Belief(np.empty((len(x), n_arms)), np.empty((len(x), n_arms)))
         _compiled().believe(trees[:3], trees[3:7], trees.start, x, PULL, tuple(belief))
         return belief
-    at = np.arange(n_trees)[:, None], _path(trees, x)
-    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start[:, None, None])
-    doubt = ends / (trees.drawn[at] + 1)
+    paths = _paths(trees, x)
+    drawn, total, stop = (
+        part.reshape(-1, n_arms).take(paths, axis=0) for part in (trees.drawn, trees.total, trees.stop)
+    )
+    value, ends = _averaged(drawn, total, stop, trees.start[:, None, None])
+    doubt = ends / (drawn + 1)
     return Belief((ends * value).sum(axis=(0, 1)) / n_trees, 0.5 * np.sqrt(doubt.sum(axis=(0, 1)) / n_trees))
 
 
 def _averaged(drawn: Array, total: Array, stop: Array, start: Array) -> tuple[Array, Array]:
     """Along paths (L, …), each node's mean, drawn towards its parent's, and the probability that a tree ends there."""
-    value, weight = np.empty(drawn.shape), drawn + PULL
-    for level, own in enumerate(value):
-        np.divide(total[level] + PULL * (value[level - 1] if level else start), weight[level], out=own)
-    goes_on = np.cumprod(1 - stop, axis=0)
+    value, weight, above = np.empty(drawn.shape), drawn + PULL, start
+    for own, gained, by in zip(value, total, weight, strict=True):
+        np.multiply(above, PULL, out=own)
+        own += gained
+        own /= by
+        above = own
     ends = stop.copy()
-    ends[1:] *= goes_on[:-1]
+    ends[1:] *= np.cumprod(1 - stop[:-1], axis=0)
     return value, ends
 
 
@@ -180,22 +206,26 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
     if kernels.compiled() is not None:
         facts, change = (trees.start, trees.scale), (arm, draws, rewards)
         return float(_compiled().learn(trees[:3], trees[3:7], facts, row, change, (PULL, _CUTS, _STOPS)))
-    tree, path = np.arange(len(trees.left)), _path(trees, row[None])[..., 0]
-    left, at = trees.left[tree, path], (tree, path, arm)
-    is_leaf = left == path
-    value, ends = _averaged(trees.drawn[at], trees.total[at], trees.stop[at], trees.start)
-    drawn, total = trees.drawn[at] + draws, trees.total[at] + rewards
+    (n_trees, room), n_arms = trees.left.shape, trees.total.shape[-1]
+    path, parts = _walks(trees, row), [part.reshape(-1) for part in trees[3:7]]
+    at = path * n_arms + arm
+    left = trees.left.reshape(-1).take(path) + room * np.arange(n_trees)
+    cut = left != path
+    drawn, total, _, stop = (part.take(at) for part in parts)
+    value, ends = _averaged(drawn, total, stop, trees.start)
+    drawn, total = drawn + draws, total + rewards
     own = np.where(drawn > 0, density(trees.scale * drawn, trees.scale * total), 0.0)
-    beside = np.zeros(path.shape)  # the evidence of the child that is not on the way
-    beside[:-1] = trees.evidence[tree, np.where(path[1:] == left[:-1], left[:-1] + 1, left[:-1]) * ~is_leaf[:-1], arm]
-    evidence = own.copy()
+    other = (left[:-1] + (path[1:] == left[:-1])) * cut[:-1]  # the child that is not on the way
+    beside = parts[2].take(other * n_arms + arm)
+    evidence, stopped = own.copy(), own + _STOPS
     for level in range(len(path) - 2, -1, -1):
-        both = np.logaddexp(_STOPS + own[level], _CUTS + evidence[level + 1] + beside[level])
-        np.copyto(evidence[level], both, where=~is_leaf[level])
-    stop = np.where(is_leaf, 1.0, np.exp(_STOPS + own - evidence))
-    for part, now in zip(trees[3:7], (drawn, total, evidence, stop), strict=True):
+        both = evidence[level + 1] + _CUTS
+        both += beside[level]
+        np.logaddexp(stopped[level], both, out=evidence[level], where=cut[level])
+    stop = np.where(cut, np.exp(stopped - evidence), 1.0)
+    for part, now in zip(parts, (drawn, total, evidence, stop), strict=True):
         part[at] = now
-    return float((ends * value).sum() / len(tree))
+    return float((ends * value).sum() / n_trees)
 
 
 @cache
