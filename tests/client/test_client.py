@@ -138,6 +138,23 @@ def test_experts_join_and_retire(client: Any) -> None:
     assert news.stats()["events"]["expert retired"] >= 1
 
 
+def test_lists_and_changes(client: Any) -> None:
+    news = client()
+    facts = {one["name"]: one for one in news.experiments()["experiments"]}
+    assert set(facts) == {"news", "loyal", "watched", "site"}
+    assert (facts["site"]["arms"], facts["news"]["arms"]) == (None, list(ARMS))
+    ids = [news.decide([0.1, 0.2]).id for _ in range(3)]
+    news.reward(ids[1], 1)
+    page = news.decisions(limit=2)
+    assert [one["id"] for one in page["decisions"]] == ids[:0:-1]
+    assert news.decisions(before=page["before"], limit=1)["decisions"][0]["id"] == ids[0]
+    first = news.decisions(limit=1, reward="some", arm=page["decisions"][1]["arm"])["decisions"]
+    assert [one["id"] for one in first] == [ids[1]]
+    assert news.changes(after=page["position"] - 1)["head"] >= page["position"]
+    last = news.changes(after=10**9, wait=0.01)
+    assert last["experiment"] == "news"
+
+
 def test_refusals_have_types_and_the_services_own_sentence(client: Any, places: dict[str, str]) -> None:
     refused: list[tuple[Callable[[], object], int, str]] = [
         (lambda: client(key=None).stats(), 401, "unauthorized"),
@@ -198,7 +215,7 @@ def test_without_httpx_the_extra_is_named(monkeypatch: Any) -> None:
 
 def test_both_clients_have_the_same_calls() -> None:
     calls = [name for name in vars(od.Client) if not name.startswith("_") and name != "close"]
-    assert len(calls) == 12, "a call came or went: change this number, and The client in docs/reference/service.md"
+    assert len(calls) == 15, "a call came or went: change this number, and The client in docs/reference/service.md"
     for name in calls:
         now, later = getattr(od.Client, name), getattr(od.AsyncClient, name)
         assert inspect.signature(now) == inspect.signature(later)

@@ -142,7 +142,7 @@ def test_the_reference_names_every_route_status_and_setting() -> None:
     assert f"at most {limit >> 10} KiB, those of batches {batch >> 20} MiB" in " ".join(page.split())
     source = (REPOSITORY / "src" / "oddsmith" / "service" / "settings.py").read_text()
     settings = re.findall(r"""(?:keys\.\w+\(|\(keys, )"(\w+)\"""", source)
-    assert len(settings) == 11
+    assert len(settings) == 12
     assert all(f"| `{key}` |" in page for key in settings)
     calls = [name for name in vars(od.Client) if not name.startswith("_") and name != "close"]
     assert all(f"`{name}`" in page for name in calls)

@@ -25,7 +25,15 @@ SCOPES = {(route.method, route.path): route.scopes for route in ROUTES}
 OPENS: dict[str, set[str]] = {
     "decide": {"/v1/decide", "/v1/decide/batch", "/v1/activate"},
     "reward": {"/v1/reward", "/v1/reward/batch", "/v1/activate"},
-    "read": {"/v1/decisions/{id}", "/v1/posterior", "/v1/stats", "/metrics"},
+    "read": {
+        "/v1/experiments",
+        "/v1/decisions",
+        "/v1/decisions/{id}",
+        "/v1/posterior",
+        "/v1/stats",
+        "/v1/changes",
+        "/metrics",
+    },
     "admin": {path for _, path in SCOPES},
     "": {"/healthz", "/readyz", "/openapi.json"},
 }

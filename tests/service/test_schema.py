@@ -12,6 +12,8 @@ from service.served import here, place, place_for_anything, process
 from service.test_offers import news
 
 CONFIG = """
+[parameters]
+"query.wait" = 0    # seconds that a call for changes takes
 [checks]
 positive_data_acceptance.enabled = false    # a schema does not know the arms, the bench, or the units of a reward
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 422, 431]
@@ -55,7 +57,7 @@ def check_all_phases(folder: Path, examples: int, least: int) -> None:
     found = re.search(r"(\d+) generated", done.stdout)
     assert found is not None
     assert int(found[1]) >= least
-    assert "3 covered / 3 selected / 3 total" in done.stdout  # the stateful links from a decision
+    assert "4 covered / 4 selected / 4 total" in done.stdout  # the stateful links from a decision, and from a list
 
 
 def test_the_document_is_kept_to(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from oddsmith.storage import (
     SQLiteReader,
     SQLiteStore,
 )
-from oddsmith.storage.base import thinned
+from oddsmith.storage.thinning import thinned
 from storage.samples import append, made, policy
 
 WRITER = Path(__file__).with_name("writer.py")

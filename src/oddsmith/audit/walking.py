@@ -18,8 +18,9 @@ from oddsmith.decision import Decision
 from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
-from oddsmith.storage.base import ContextErased, Evidence, Line, Reading, thinned
+from oddsmith.storage.base import ContextErased, Evidence, Line, Reading
 from oddsmith.storage.folding import Change, Folded, begun, copied, refold
+from oddsmith.storage.thinning import thinned
 
 __all__ = ["Ahead", "StateCursor", "Stops", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
 

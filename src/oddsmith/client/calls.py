@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -112,6 +112,26 @@ class Calls:
     def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[StoredEvent]:
         """Retire an expert; the others share its weight in proportion. `key` names the change."""
         return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, StoredEvent)
+
+    def experiments(self) -> Steps[dict[str, Any]]:
+        """The experiments that the key may read, whether each is ready, and the version of the service."""
+        return persist(Request("GET", "/v1/experiments"), dict, self.patience)
+
+    def decisions(
+        self, *, before: int | None = None, limit: int = 50, arm: str | None = None, reward: str | None = None
+    ) -> Steps[dict[str, Any]]:
+        """A page of decisions, the newest first; the next one is asked for with the `before` of this one.
+
+        `arm` and `reward` ("none" or "some") choose among 5,000 decisions a page.
+        """
+        return self._get("/v1/decisions", dict, before=before, limit=limit, arm=arm, reward=reward)
+
+    def changes(self, *, after: int = 0, wait: float = 25.0) -> Steps[dict[str, Any]]:
+        """The positions of log and state, once the state is beyond `after`, or after `wait` seconds, at most 25."""
+        longer = replace(self.patience, timeout=self.patience.timeout + 2 * wait)  # a try has half of it
+        query = {"experiment": self.experiment, "after": after, "wait": wait}
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        return persist(Request("GET", "/v1/changes", None, given), dict, longer)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
         """All that the log knows of a decision; with `explain`, every expert's vote and weight."""

@@ -44,12 +44,16 @@ _FULL = ("disk is full", "database or disk is full", "No space left")
 
 
 class Call(NamedTuple):
-    """A request whose body is not read yet: its route, the parameters in its path, its query, and whose key it has."""
+    """A request whose body is not read yet: its route, the parameters in its path, its query, and whose key it has.
+
+    `waits`: it may be held open for long, and is given up where the caller is gone.
+    """
 
     route: Route
     parameters: dict[str, str]
     query: bytes
     key: Key
+    waits: bool
 
 
 class App:
@@ -86,7 +90,7 @@ class App:
                 self.service.rates.count_call(key.name, key.rate)
             except TooMany as error:
                 return self._refuse(route, _refusal(error, route, b""), scope, key.name)
-        return Call(route, parameters, scope["query_string"], key)
+        return Call(route, parameters, scope["query_string"], key, route.waits)
 
     def _refuse(self, route: Route, refusal: Refusal, scope: HttpScope, key: str = "") -> Response:
         """The answer to a head that is refused, counted; too many wrong keys from one address close the connection."""
@@ -109,7 +113,7 @@ class App:
             body = _encode(query | call.parameters)
         try:
             if route.message is None:
-                check_scope(call.key, route.scopes, None)
+                check_scope(call.key, frozenset() if route.each else route.scopes, None)
                 answer = await route.handler(self.service, call.key)
             else:
                 message, experiments = self._decoders[route.handler].decode(body), self.service.experiments
@@ -182,7 +186,13 @@ def make_app(
     if any(one.arms is None for one in opened):
         sizes["/v1/decide"] = OFFER_BYTES
     return Limits(
-        app, service.begin, service.end, enter=app.enter, drain=service.drain, body_bytes=sizes, local=keys is None
+        app,
+        service.begin,
+        service.end,
+        enter=app.enter,
+        drain=service.drain,
+        body_bytes=sizes,
+        local=keys is None,
     )
 
 

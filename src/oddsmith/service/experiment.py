@@ -16,6 +16,7 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.follower import Follower
 from oddsmith.service.long_reads import LongReads
 from oddsmith.service.opening import Opened
+from oddsmith.service.waiting import LongPolls
 from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
 from oddsmith.storage.accounts import Account
@@ -43,12 +44,17 @@ class Experiment:
     """
 
     def __init__(
-        self, opened: Opened, clock: Clock, long_reads: LongReads | None = None, alarms: Alarms | None = None
+        self,
+        opened: Opened,
+        clock: Clock,
+        long_reads: LongReads | None = None,
+        alarms: Alarms | None = None,
+        long_polls: LongPolls | None = None,
     ) -> None:
         self.name = opened.file.name
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
-        self.long_reads = long_reads or LongReads()
+        self.long_reads, self.long_polls = long_reads or LongReads(), long_polls or LongPolls()
         self.follower = Follower(opened, clock)
         self.writer = Writer(opened.store, self._written)
         self._threads: ThreadPoolExecutor | None = None

@@ -19,6 +19,7 @@ from oddsmith.policies.bounded import Bounded
 from oddsmith.policies.judge import gts_inside
 from oddsmith.service.arms_added import arms_after, served_arms
 from oddsmith.service.opening import Opened
+from oddsmith.service.waiting import Reached
 from oddsmith.storage.accounts import Count
 from oddsmith.storage.base import ContextErased, Line
 from oddsmith.storage.due import Due, due_after
@@ -79,7 +80,7 @@ class Follower:
         self._store, self._first, self._change, self._clock = opened.store, opened.policy, opened.change, clock
         self._load_expert, self._every = opened.load_expert, opened.settings.snapshot_every
         self._name, self._wake = opened.file.name, asyncio.Event()
-        self._reached: list[tuple[int, asyncio.Future[None]]] = []
+        self._reached = Reached()
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
         erases = opened.settings.erase_after_days is not None
         self._ladder = Ladder(empty=opened.settings.shared and erases)  # others may erase at any time
@@ -158,10 +159,13 @@ class Follower:
     async def reached(self, position: int) -> None:
         """Wait until the state knows all events up to a position."""
         if self.now.position < position:
-            waiting = asyncio.get_running_loop().create_future()
-            self._reached.append((position, waiting))
             self._wake.set()
-            await waiting
+            await self._reached.wait(position)
+
+    async def moved(self, after: int) -> None:
+        """Wait until the state is beyond a position; nothing is looked at for it."""
+        if self.now.position <= after:
+            await self._reached.wait(after + 1)
 
     async def catch_up(self, *, gathers: bool = False) -> None:
         """Fold what is new; with `gathers`, only up to what rewrites history, until a refold may be taken again."""
@@ -285,12 +289,7 @@ class Follower:
             self.now = Now(folded.state, folded.position, policy, *facts)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them
-        waiting, self._reached = self._reached, []
-        for position, future in waiting:
-            if position > folded.position:
-                self._reached.append((position, future))
-            elif not future.done():
-                future.set_result(None)
+        self._reached.reach(folded.position)
 
 
 def _learnt(steps: list[Item]) -> int:

@@ -48,7 +48,8 @@ class Limits:
     """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
 
     `enter` reads the head alone: it returns what `app` takes beside the body, or an answer for which no body is read.
-    `begin` and `end` are awaited at the start and the end of the server, and `drain` is called when the end is near.
+    What it returned may have a true `waits`: then it is given up where its caller is gone. `begin` and `end` are
+    awaited at the start and the end of the server, and `drain` is called when the end is near.
     `body_bytes` limits the bodies of paths, and `body` those of all others; at most the limit is kept of a body,
     however it is sent. `target` limits path and query, `headers` and `header_bytes` the rest of the head. `local` is
     for a service without keys: it serves programs of this machine, but not pages in its browser, so Host, and Origin
@@ -98,7 +99,12 @@ class Limits:
                 body = await _gathered(receive, limit, once, twice)
                 if body is None:
                     return None
-                call = body if isinstance(body, Response) else await self.app(call, body)
+                if isinstance(body, Response):
+                    return body
+                answering = self.app(call, body)
+                call = await (_unless_gone(answering, receive) if getattr(call, "waits", False) else answering)
+                if call is None:
+                    return None
             except asyncio.CancelledError:  # the server stops, and waits no longer
                 call = _final(503, "stopping", "the service has stopped before this was done; send it again, same id")
         response: Response = call
@@ -157,6 +163,23 @@ async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], t
         if not message.get("more_body", False):
             return part if not whole else bytes(whole + part)
         whole += part
+
+
+async def _unless_gone(answering: Awaitable[Response], receive: Receive) -> Response | None:
+    """The answer; None as soon as the caller is gone, and then the answering ends."""
+    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else None
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until the caller is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _drop(receive: Receive) -> None:

@@ -207,10 +207,11 @@ class Results(msgspec.Struct):
 
 
 class DecisionRecord(_DecisionFacts, kw_only=True):
-    """All that the log knows of one decision."""
+    """All that the log knows of one decision; with `context_hidden` its context is null, for nobody is shown it."""
 
     odds: dict[str, float]
     context: Any
+    context_hidden: bool
     eligible: list[str] | None
     shadow: bool
     deferred: bool

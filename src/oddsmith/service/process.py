@@ -18,6 +18,7 @@ from oddsmith.service.openapi import document
 from oddsmith.service.opening import Opened
 from oddsmith.service.rates import Rate, Rates, WrongKeys
 from oddsmith.service.vitals import HoldUps
+from oddsmith.service.waiting import LongPolls
 
 if TYPE_CHECKING:
     from oddsmith.service.routes import Route
@@ -57,17 +58,18 @@ class Service:
         self.hold_ups = HoldUps(self.experiments.values())
         self.metrics = Metrics(self)
         self._restoring: asyncio.Task[None] | None = None
-        self._long_reads = LongReads()
+        self._long_reads, self._long_polls = LongReads(), LongPolls()
 
     async def begin(self) -> None:
         """Start restoring all states; `/healthz` answers meanwhile."""
-        shared = self._clock, self._long_reads, Alarms(self._clock)
+        shared = self._clock, self._long_reads, Alarms(self._clock), self._long_polls
         self.experiments |= {one.file.name: Experiment(one, *shared) for one in self._opened}
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:
-        """From now on `/readyz` says 503."""
+        """From now on `/readyz` says 503, and no call is held open."""
         self.draining = True
+        self._long_polls.end()
 
     async def seldom(self, look: "Callable[[Service], Awaitable[dict[str, str]]]") -> dict[str, str]:
         """What a look has found: that of a moment ago, or a new one, for all that ask meanwhile.
@@ -85,6 +87,7 @@ class Service:
     async def end(self) -> None:
         """Keep snapshots, close the stores."""
         self._long_reads.close()
+        self._long_polls.end()
         if self._restoring is not None:
             self._restoring.cancel()
             await asyncio.gather(self._restoring, return_exceptions=True)

@@ -31,7 +31,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
-    arms = experiment.names_of(decision)
+    arms, hidden = experiment.names_of(decision), not experiment.settings.show_contexts
     names = None if eligible is None else [arm for arm, free in zip(arms, eligible, strict=True) if free]
     return DecisionRecord(
         id=made.id,
@@ -42,7 +42,8 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         step=decision.step,
         position=made.position,
         seen=made.seen or 0,
-        context="erased" if isinstance(context, Erased) else encode(context),
+        context=None if hidden else "erased" if isinstance(context, Erased) else encode(context),
+        context_hidden=hidden,
         eligible=names,
         shadow=evidence.shadow,
         deferred=bool(made.deferred),

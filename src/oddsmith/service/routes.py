@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from oddsmith.service import deciding as d
 from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
+from oddsmith.service import reading as r
+from oddsmith.service import reading_messages as rm
 from oddsmith.service.keys import Scope
 
 __all__ = ["BODY_BYTES", "OFFER_BYTES", "ROUTES", "Route"]
@@ -28,7 +30,8 @@ class Route(NamedTuple):
     With a `message`, `handler` takes the experiment and the message: path and query of a GET; the body of a POST, and
     then the sender, the name of its key, which goes with every event. Without one it takes the service and the key. It
     returns an `answer` (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or admin; without
-    scopes no key is needed. `path` may end in one {parameter}.
+    scopes no key is needed. `path` may end in one {parameter}. `each`: without a message, a key for some experiments is
+    enough, and the answer is about these. `waits`: the call is held open, and given up where the caller is gone.
     """
 
     method: str
@@ -40,6 +43,8 @@ class Route(NamedTuple):
     answer: Any = None
     statuses: tuple[int, ...] = _READS
     body_bytes: int = BODY_BYTES
+    each: bool = False
+    waits: bool = False
 
     @property
     def name(self) -> str:
@@ -60,9 +65,12 @@ ROUTES = (
     Route("POST", "/v1/activate", h.activate, "Count it.", _DECIDE | _REWARD, m.Activate, m.EventAnswer, _WRITES),
     Route("POST", "/v1/correct", h.correct, "Correct a reward.", _ADMIN, m.Correct, m.EventAnswer, _CHANGES),
     Route("POST", "/v1/experts", h.experts, "Change the roster.", _ADMIN, m.RosterChange, m.EventAnswer, _CHANGES),
+    Route("GET", "/v1/experiments", r.experiments, "The experiments.", _READ, answer=rm.Experiments, each=True),
+    Route("GET", "/v1/decisions", r.decisions, "The latest decisions.", _READ, rm.DecisionsQuery, rm.Decisions),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
     Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.PosteriorAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
+    Route("GET", "/v1/changes", r.changes, "Wait for news.", _READ, rm.ChangesQuery, rm.Changes, waits=True),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),
     Route("GET", "/healthz", h.health, "Whether the process lives.", answer=m.Health),
     Route("GET", "/readyz", h.ready, "Whether every experiment can decide.", answer=m.Health),

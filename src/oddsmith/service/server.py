@@ -43,8 +43,8 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit and sig == signal.SIGINT
+        self._app.drain()
         if sig == signal.SIGTERM and self._until == math.inf:
-            self._app.drain()
             self._room.closing = True
             self._until = time.monotonic() + self._drain_s
         else:

@@ -20,6 +20,7 @@ class Settings:
 
     `store` is a file, or the address of a PostgreSQL database. `window` (seconds) closes with `default`, a reward in
     [0, 1]; without a window rewards are waited for for ever. `start` is a state that `oddsmith fit` made.
+    Without `show_contexts` no answer has a context or a unit: the store has them.
     """
 
     store: str
@@ -33,6 +34,7 @@ class Settings:
     snapshot_every: int = 10_000
     timeout_ms: float = 50.0
     start: Path | None = None
+    show_contexts: bool = True
 
     @property
     def shared(self) -> bool:
@@ -78,6 +80,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
         keys.whole("snapshot_every", 10_000),
         keys.number("timeout_ms", 50.0, low=1e-3, high=1e9),
         folder / start if start else None,
+        keys.flag("show_contexts", True),
     )
     keys.close()
     if rule == "sum" and window is None:

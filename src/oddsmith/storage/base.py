@@ -14,6 +14,7 @@ from oddsmith.storage.events import (
     Correction,
     DecisionMade,
     DefaultReward,
+    Draw,
     Event,
     ExpertChange,
     OwnDraw,
@@ -21,9 +22,18 @@ from oddsmith.storage.events import (
 )
 from oddsmith.storage.hold_up import HoldUp
 
-__all__ = ["BackupFacts", "ContextErased", "DECISION_KINDS", "DamagedSnapshot", "Erased", "EventKind", "Evidence"]
+__all__ = [
+    "BackupFacts",
+    "ContextErased",
+    "DECISION_KINDS",
+    "DamagedSnapshot",
+    "Draw",
+    "Erased",
+    "EventKind",
+    "Evidence",
+]
 __all__ += ["Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store", "Window"]
-__all__ += ["line_of", "thinned"]
+__all__ += ["line_of"]
 
 EventKind: TypeAlias = Literal[
     "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
@@ -179,6 +189,12 @@ class Reading(Foldable, Protocol):
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         """What the odds of the decisions at these positions were made from, in the order asked for."""
 
+    def lines_back(self, before: int, limit: int) -> list[Line]:
+        """The last lines before a position, the newest first, at most `limit`."""
+
+    def draws(self, positions: Sequence[int]) -> list[Draw]:
+        """What a list says of the decisions at these positions, in the order asked for; no context is read."""
+
     def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind."""
 
@@ -279,18 +295,3 @@ def line_of(event: Event, position: int = 0) -> Line:
     arm = str(event.decision.arm) if isinstance(event, DecisionMade) else None
     facts = deferred, seen, sender, None, arm
     return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), *facts)
-
-
-def thinned(positions: Sequence[int]) -> set[int]:
-    """Which snapshots stay: one before any event, the two newest, and of others the oldest for each doubling of age.
-
-    So there are few of them, and a correction of an old reward still finds one not far before it.
-
-    >>> sorted(thinned([10, 20, 30, 40, 50, 60, 70, 80]))
-    [10, 20, 50, 70, 80]
-    """
-    ordered = sorted(positions)
-    oldest: dict[int, int] = {}
-    for position in ordered:
-        oldest.setdefault((ordered[-1] - position).bit_length(), position)
-    return {*oldest.values(), *ordered[-2:], *(position for position in ordered if position == 0)}

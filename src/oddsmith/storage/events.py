@@ -21,6 +21,7 @@ __all__ = [
     "Correction",
     "DecisionMade",
     "DefaultReward",
+    "Draw",
     "Event",
     "ExpertChange",
 ]
@@ -31,6 +32,14 @@ ARMS = "arms"
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
+
+
+class Draw(NamedTuple):
+    """What a list says of a decision beside its line: the odds of its arm, its unit, and whether an incumbent acted."""
+
+    unit: str | None
+    shadow: bool
+    propensity: float
 
 
 class OwnDraw(NamedTuple):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from oddsmith.decision import State
-from oddsmith.storage.base import thinned
 from oddsmith.storage.folding import Folded, copied
+from oddsmith.storage.thinning import thinned
 
 __all__ = ["Ladder"]
 

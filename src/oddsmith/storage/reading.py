@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from struct import unpack
 from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.decision import Decision
@@ -21,6 +22,7 @@ from oddsmith.storage.base import (
     Snapshot,
     Window,
 )
+from oddsmith.storage.events import Draw
 from oddsmith.storage.hold_up import HoldUp
 from oddsmith.storage.meta import backup_facts
 from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
@@ -40,9 +42,11 @@ class Queries(NamedTuple):
 
     head: str
     lines: str  # after, until, limit
+    lines_back: str  # before, limit
     history: str  # ids, until
     decisions: str  # positions
     evidence: str  # positions
+    draws: str  # positions
     names: str  # digests
     features: str  # digests
     tally: str
@@ -102,6 +106,9 @@ class StoreReader(Reading, ABC):
                 return
             after = rows[-1][0]
 
+    def lines_back(self, before: int, limit: int) -> list[Line]:
+        return [Line._make(row) for row in self._read(self.queries.lines_back, before, limit)]
+
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
         parts = (list(ids[first : first + _MANY]) for first in range(0, len(ids), _MANY))
         return sorted(Line._make(row) for part in parts for row in self._read(self.queries.history, part, until))
@@ -114,6 +121,10 @@ class StoreReader(Reading, ABC):
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         return [read_evidence(*row) for row in self._rows(self.queries.evidence, positions)]
+
+    def draws(self, positions: Sequence[int]) -> list[Draw]:
+        rows = self._rows(self.queries.draws, positions)
+        return [Draw(unit, bool(shadow), unpack("<d", odds)[0]) for unit, shadow, odds in rows]
 
     def hold_up(self) -> HoldUp | None:
         return None

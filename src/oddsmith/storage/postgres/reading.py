@@ -35,6 +35,8 @@ class PostgresReader(StoreReader):
         head=f"select coalesce(max(position), 0) from events where experiment = $1 and {_FINISHED}",
         lines=f"select {_LINE} from events found where experiment = $1 and position > $2 and position <= $3 "
         f"and {_FINISHED} order by position limit $4",
+        lines_back=f"select {_LINE} from events found where experiment = $1 and position < $2 "
+        f"and {_FINISHED} order by position desc limit $3",
         history=f"select {_LINE} from unnest($2::text[]) as asked (id) cross join lateral (select * from events e "
         "where experiment = $1 and e.id = asked.id offset 0) found "  # by id, then by position: not the other way
         f"where position <= $3 and kind in {DECISION_KINDS}",
@@ -43,6 +45,9 @@ class PostgresReader(StoreReader):
         "where e.experiment = $1 and e.position = any($2) and e.kind = 'decision' and e.body is not null",
         evidence="select position, body, numbers from events where experiment = $1 "
         "and position = any($2) and kind = 'decision' and body is not null",
+        draws="select position, unit, body::json ->> 'shadow' is not null, substring(numbers from "
+        "8 * coalesce(body::json ->> 'index', body::json ->> 'arm')::integer + 1 for 8) from events "
+        "where experiment = $1 and position = any($2) and kind = 'decision' and body is not null",
         names="select digest, body from names where experiment = $1 and digest = any($2)",
         features="select digest, body from features where experiment = $1 and digest = any($2)",
         tally="select kind, count(*) from events where experiment = $1 group by kind",

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Late, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import Late, Receipt, Rule, Snapshot
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
 from oddsmith.storage.postgres.link import (
@@ -28,6 +28,7 @@ from oddsmith.storage.postgres.reading import PostgresReader
 from oddsmith.storage.postgres.rows import GROUP, write
 from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EventRow, row_of
+from oddsmith.storage.thinning import thinned
 from oddsmith.storage.trouble import WriteTrouble
 
 __all__ = ["PostgresStore"]

@@ -28,6 +28,7 @@ class SQLiteReader(StoreReader):
     queries = Queries(
         head="select coalesce(max(position), 0) from events",
         lines=f"select {_LINE} from events where position > ? and position <= ? order by position limit ?",
+        lines_back=f"select {_LINE} from events where position < ? order by position desc limit ?",
         history=f"select {_LINE} from events where id in (select value from json_each(?)) and position <= ? "
         f"and kind in {DECISION_KINDS}",
         decisions="select e.position, e.body, e.numbers, c.position is not null, c.features, c.body from events e "
@@ -35,6 +36,9 @@ class SQLiteReader(StoreReader):
         "where e.position in (select value from json_each(?)) and e.kind = 'decision' and e.body is not null",
         evidence="select position, body, numbers from events where position in (select value from json_each(?)) "
         "and kind = 'decision' and body is not null",
+        draws="select position, unit, json_extract(body, '$.shadow') is not null, substr(numbers, "
+        "8 * coalesce(json_extract(body, '$.index'), json_extract(body, '$.arm')) + 1, 8) from events "
+        "where position in (select value from json_each(?)) and kind = 'decision' and body is not null",
         names="select digest, body from names where digest in (select value from json_each(?))",
         features="select digest, body from features where digest in (select value from json_each(?))",
         tally="select kind, count(*) from events group by kind",

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from oddsmith.errors import InvalidInput, StoreFailed
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import Late, Receipt, Rule, Snapshot, thinned
+from oddsmith.storage.base import Late, Receipt, Rule, Snapshot
 from oddsmith.storage.contents import Leases
 from oddsmith.storage.events import Event
 from oddsmith.storage.meta import About, check_rule, meta_of
@@ -25,6 +25,7 @@ from oddsmith.storage.sqlite.files import Lock
 from oddsmith.storage.sqlite.reading import SQLiteReader
 from oddsmith.storage.sqlite.rows import erase, has, receipt_again
 from oddsmith.storage.sqlite.writing import NUMBER, PATIENCE, WritePath, is_busy
+from oddsmith.storage.thinning import thinned
 
 __all__ = ["SQLiteStore"]
 
