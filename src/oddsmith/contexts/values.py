@@ -142,11 +142,14 @@ def shown(value: object) -> str:
 def single(context: Any) -> Any:
     """One context: a list of bare numbers as an array, so that no function takes it for a batch.
 
-    >>> single([1, None]), single(["a", 2])
-    (array([ 1., nan]), ['a', 2])
+    >>> single([1, None]), single(["a", 2]), single([2, 10**400])
+    (array([ 1., nan]), ['a', 2], array([ 2., nan]))
     """
     if isinstance(context, list | tuple) and _NUMBERS.issuperset(map(type, context)):
-        return np.array(context, dtype=np.float64)
+        try:
+            return np.array(context, dtype=np.float64)
+        except OverflowError:  # a whole number beyond all floats
+            return np.array([as_number(place, value) for place, value in enumerate(context)])
     return context
 
 
