@@ -48,7 +48,7 @@ How to read them:
 * µs a step are medians over sets, on a busy machine, the making of text within: `RESULTS.md` has time measured
   properly.
 
-![auto against the best single peer, set by set](figures/bakeoff.png)
+![auto against the best single peer, set by set](figures/bakeoff.svg)
 """
 
 
@@ -112,7 +112,7 @@ def main() -> None:
     (HERE / "BAKEOFF_SETS.md").write_text(
         f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
     )
-    standing_tables.draw(every, HERE / "figures" / "bakeoff.png")
+    standing_tables.draw(every, HERE / "figures" / "bakeoff.svg")
 
 
 if __name__ == "__main__":

@@ -106,16 +106,16 @@ def race(folder: Path, events: int) -> dict[str, dict[str, Any]]:
 
 
 def draw(sizes: list[int], seconds: dict[str, list[float]], path: Path) -> None:
-    from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels
+    from oddsmith.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
 
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     for i, (loop, values) in enumerate(seconds.items()):
         style: Any = {"color": COLOURS[i], "ls": DASHES[i], "marker": MARKERS[i]}
         panel.plot(np.array(sizes) / 1e6, values, ms=6, label=loop, **style)
     panel.set(xlabel="events, millions", ylabel="seconds of CPU", xlim=(0, None), ylim=(0, None))
     panel.set_title(f"Learning from a log, {EXPERTS} experts, one process", fontsize=11)
-    panel.legend(frameon=False)
-    figure.savefig(path, dpi=130)
+    legend(panel)
+    save(figure, path)
 
 
 def report(figures: Path, events: int = EVENTS) -> str:
@@ -124,7 +124,7 @@ def report(figures: Path, events: int = EVENTS) -> str:
         generate(Path(name) / "warm.parquet", 2_000)
         races = [race(Path(name), size) for size in sizes]
     seconds = {loop: [found[loop]["cpu"] for found in races] for loop in LOOPS}
-    draw(sizes, seconds, figures / "fitting.png")
+    draw(sizes, seconds, figures / "fitting.svg")
     rows = []
     for size, found in zip(sizes, races, strict=True):
         mine, theirs = found["fit_log"], found["bare loop"]
@@ -149,7 +149,7 @@ the largest difference of the log weights, relative to the largest of them.
 
 {table([*header, "peak, MB", "apart"], rows)}
 
-![seconds against events](figures/fitting.png)
+![seconds against events](figures/fitting.svg)
 """
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import oddsmith as od
 from benchmarks.timing import Timing, interleaved, table
 from oddsmith import kernels
+from oddsmith.reports.style import COLOURS, EDGE, MARKERS, legend, panels, save
 
 EXPERTS, ARMS, FEATURES = (8, 64, 512, 4_096, 65_536), (2, 10, 100), 20
 LARGE, LARGE_ARMS, LARGE_FEATURES = (65_536, 262_144, 1_000_000), 10, 16
@@ -42,23 +43,16 @@ def growth() -> dict[tuple[int, int], dict[str, Timing]]:
 
 
 def draw(measured: dict[tuple[int, int], dict[str, Timing]], path: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
-    for k, colour in zip(ARMS, ("tab:blue", "tab:orange", "tab:green"), strict=True):
-        for choice, style in (("numpy", "--"), ("numba", "-")):
+    figure, (panel,) = panels()
+    for i, k in enumerate(ARMS):
+        for choice, dash in (("numpy", "--"), ("numba", "-")):
             line = [measured[n, k][choice].cpu for n in EXPERTS]
-            axes.plot(EXPERTS, line, style, color=colour, marker="o", ms=4, label=f"{k} arms, {choice}")
-    axes.plot(EXPERTS[2:], [0.012 * n for n in EXPERTS[2:]], ":", color="grey", label="in proportion to experts")
-    axes.set(xscale="log", yscale="log", xlabel="experts", ylabel="µs per decision and reward (CPU)")
-    axes.set_title(f"One exact step: all odds, all weights ({FEATURES} features)")
-    axes.legend(frameon=False, fontsize=9)
-    axes.grid(which="major", alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    fig.savefig(path, dpi=130)
+            panel.plot(EXPERTS, line, dash, color=COLOURS[i], marker=MARKERS[i], ms=4, label=f"{k} arms, {choice}")
+    panel.plot(EXPERTS[2:], [0.012 * n for n in EXPERTS[2:]], ":", color=EDGE, label="in proportion to experts")
+    panel.set(xscale="log", yscale="log", xlabel="experts", ylabel="µs per decision and reward (CPU)")
+    panel.set_title(f"One exact step: all odds, all weights ({FEATURES} features)")
+    legend(panel)
+    save(figure, path)
 
 
 def reader(values: Any) -> Callable[[], int]:
@@ -102,7 +96,7 @@ def large() -> list[list[str]]:
 
 def report(figures: Path) -> str:
     measured = growth()
-    draw(measured, figures / "growth.png")
+    draw(measured, figures / "growth.svg")
     header = ["experts", *(f"K={k}, {choice}" for k in ARMS for choice in ("numpy", "numba"))]
     cells = [[f"{n:,}", *(f"{measured[n, k][c].cpu:,.1f}" for k in ARMS for c in ("numpy", "numba"))] for n in EXPERTS]
     limits = [
@@ -124,7 +118,7 @@ def report(figures: Path) -> str:
 
 {table(header, cells)}
 
-![µs per step against the number of experts](figures/growth.png)
+![µs per step against the number of experts](figures/growth.svg)
 
 ## Large banks against the memory
 

@@ -19,7 +19,7 @@ from benchmarks.timing import Timing, interleaved, machine, table
 from oddsmith import kernels
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
 from oddsmith.policies.auto import SIZES
-from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, pyplot
+from oddsmith.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
 
 ARMS, DIM, CHUNK, ROUNDS = 10, 20, 500, 9
 FEATURES, MANY_ARMS = (5, 20, 80, 320), (2, 10, 50)
@@ -135,9 +135,8 @@ def draw(measured: list[tuple[str, int, int, Timing, int]], path: Path) -> None:
     axes[0].set_title(f"{ARMS} arms")
     axes[1].set_title(f"{DIM} numbers")
     axes[2].set_title(f"{ARMS} arms, after 900 rewards")
-    axes[0].legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=130)
-    pyplot().close(figure)
+    legend(axes[0])
+    save(figure, path)
 
 
 HEADER = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, ms", "MB of state"]
@@ -145,7 +144,7 @@ HEADER = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, 
 
 def report(figures: Path) -> str:
     rows, measured = list(against_vowpal()), list(growth())
-    draw(measured, figures / "learners.png")
+    draw(measured, figures / "learners.svg")
     cells = [[name, str(k), str(d), f"{t.cpu:,.0f}", f"{b / 1e6:,.1f}"] for name, k, d, t, b in measured]
     return f"""## What auto costs
 
@@ -159,7 +158,7 @@ Growth; the forest's state is bounded by its window.
 
 {table(["policy", "arms", "numbers", "µs per step", "MB of state"], cells)}
 
-![time and memory against features and arms](figures/learners.png)
+![time and memory against features and arms](figures/learners.svg)
 """
 
 

@@ -18,7 +18,7 @@ from benchmarks.timing import table
 from oddsmith.engines import each
 from oddsmith.evaluation import clipped_ips, cross_fit, diagnose, dm, dr, ips, shrunk_dr, snips, switch_dr
 from oddsmith.logs import Log
-from oddsmith.reports.style import COLOURS, MARKERS, panels, pyplot
+from oddsmith.reports.style import COLOURS, INK, MARKERS, panels, save
 
 SETS = (
     "covertype15k",
@@ -89,19 +89,18 @@ def errors(path: Path, draws: int) -> list[dict[str, Any]]:
 
 
 def draw_figure(records: list[dict[str, Any]], path: Path) -> None:
-    figure, axes = panels(len(LOGGERS), width=4.6)
+    figure, axes = panels(len(LOGGERS))
     for axis, logger in zip(axes, LOGGERS, strict=True):
         for i, name in enumerate(ESTIMATORS):
             means = [np.mean([r[name] for r in records if r["logger"] == logger and r["set"] == s]) for s in SETS]
             places = i + np.linspace(-0.22, 0.22, len(means))
             axis.scatter(places, np.array(means) * 100, color=COLOURS[i], marker=MARKERS[i], s=22, alpha=0.75)
-            axis.plot([i - 0.32, i + 0.32], [np.mean(means) * 100] * 2, color="black", lw=2)
+            axis.plot([i - 0.32, i + 0.32], [np.mean(means) * 100] * 2, color=INK, lw=2)
         axis.set(xticks=range(len(ESTIMATORS)), yscale="log", ylim=(0.3, 100), title=f"logger: {logger}")
         axis.set_xticklabels(ESTIMATORS, rotation=35, ha="right")
         axis.yaxis.set_major_formatter("{x:g}")
     axes[0].set_ylabel("mean error, % of the value")
-    figure.savefig(path, dpi=130)
-    pyplot().close(figure)
+    save(figure, path)
 
 
 def report(figures: Path, data: Path = Path("../shared/data"), draws: int = 20, engine: str = "local") -> str:
@@ -110,7 +109,7 @@ def report(figures: Path, data: Path = Path("../shared/data"), draws: int = 20, 
     if missing := [p for p in paths if not p.exists()]:
         return f"## Off-policy evaluation, real ground truth\n\nSkipped: {missing[0]} is not there (see --data).\n"
     records = [r for _, part in sorted(each(partial(errors, draws=draws), paths, engine=engine)) for r in part]
-    draw_figure(records, figures / "ope.png")
+    draw_figure(records, figures / "ope.svg")
     rows = []
     for logger in LOGGERS:
         for target in ("greedy", "soft"):
@@ -131,7 +130,7 @@ shrinking by the data-driven choice. *ess*: median effective sample size.
 
 {table(["set", *ESTIMATORS], [*by_set, total])}
 
-![Mean relative error by estimator, logger and set](figures/ope.png)
+![Mean relative error by estimator, logger and set](figures/ope.svg)
 
 A mark is a set, a bar the mean over sets.
 """

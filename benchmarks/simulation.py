@@ -11,7 +11,7 @@ import oddsmith as od
 from benchmarks.timing import Timing, interleaved, table
 from oddsmith import kernels
 from oddsmith.lab import simulate
-from oddsmith.reports.style import COLOURS, panels, pyplot
+from oddsmith.reports.style import COLOURS, EDGE, legend, panels, save
 from oddsmith.worlds import TableWorld
 
 CONTEXTS, ARMS = 20, 10
@@ -73,21 +73,20 @@ def measure() -> dict[int, dict[str, Timing]]:
 
 
 def draw(measured: dict[int, dict[str, Timing]], path: Path) -> None:
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     for i, (choice, label) in enumerate((("numpy", "numpy, runs as an axis"), ("numba", "compiled"))):
         panel.plot(EXPERTS, [measured[n][choice].cpu for n in EXPERTS], "os"[i] + "-", color=COLOURS[i], label=label)
     last = measured[EXPERTS[-1]]["numba"].cpu
-    panel.plot(EXPERTS, [last * n / EXPERTS[-1] for n in EXPERTS], ":", color="grey", label="in proportion to experts")
+    panel.plot(EXPERTS, [last * n / EXPERTS[-1] for n in EXPERTS], ":", color=EDGE, label="in proportion to experts")
     panel.set(xscale="log", yscale="log", xlabel="experts", ylabel="µs per simulated step (CPU)")
     panel.set_title(f"Simulated steps, {ARMS} arms")
-    panel.legend(frameon=False)
-    figure.savefig(path, dpi=130)
-    pyplot().close(figure)
+    legend(panel)
+    save(figure, path)
 
 
 def report(figures: Path) -> str:
     measured = measure()
-    draw(measured, figures / "simulation.png")
+    draw(measured, figures / "simulation.svg")
     rows = []
     for n, timings in measured.items():
         slow, fast = timings["numpy"].cpu, timings["numba"].cpu
@@ -109,5 +108,5 @@ step came from memory; up to 16,384 experts they come from the caches.
 
 {table(header, rows)}
 
-![µs per simulated step against the number of experts](figures/simulation.png)
+![µs per simulated step against the number of experts](figures/simulation.svg)
 """

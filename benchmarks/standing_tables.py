@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.standings import AUTO, Field, answers, fields, hindsight, median_us, net
 from benchmarks.timing import table
-from oddsmith.reports.style import COLOURS, panels, pyplot
+from oddsmith.reports.style import COLOURS, EDGE, INK, SOFT, legend, panels, save
 
 AIMS = {"labels": 0.86, "clicks": 0.88}
 """What auto's regret should be, at most, of the best single peer's."""
@@ -24,7 +24,7 @@ def report(records: list[dict[str, Any]], out: Path | None) -> str:
         family = found[0].family
         by_set_too = "\n".join(by_set(field) for field in found)
         (out / f"{family}.md").write_text(f"{text}\n{by_set_too}\n")
-        draw(found, out / f"{family}.png")
+        draw(found, out / f"{family}.svg")
     return text
 
 
@@ -122,27 +122,33 @@ def by_set(field: Field) -> str:
     return f"\n### {field.title}: set by set\n\n{table(header, rows)}\n"
 
 
+_MARKS: tuple[dict[str, Any], ...] = (
+    {"color": COLOURS[0], "marker": "o", "ms": 4.5, "alpha": 0.7},
+    {"color": COLOURS[1], "marker": "X", "ms": 6},
+)
+
+
 def draw(found: list[Field], path: Path) -> None:
     """A dot for each set: auto's regret over the best single peer's; a bar where the mean is, dashes for the aim."""
     shown = [field for field in found if field.peers and AUTO in field.complete]
     if not shown:
         return
-    figure, (panel,) = panels(1, height=1.2 + 0.7 * len(shown), width=9.0)
+    figure, (panel,) = panels(height=1.2 + 0.6 * len(shown), width=8.2)
     for row, field in enumerate(reversed(shown)):
         pair = field.pair(AUTO, field.peers[0])
         ratios = np.clip(pair.mine / np.maximum(pair.theirs, 1e-9), 0.05, 20)
-        jitter = 0.5 * (np.random.default_rng(0).random(len(ratios)) - 0.5)
+        places = row + 0.5 * (np.random.default_rng(0).random(len(ratios)) - 0.5)
         bad = pair.wins(1.10) < 0
-        panel.scatter(ratios, row + jitter, s=18, color=[COLOURS[1] if b else COLOURS[0] for b in bad], alpha=0.7)
-        panel.vlines(field.ratio(AUTO, field.peers[0]), row - 0.35, row + 0.35, color="black", lw=2)
+        panel.plot(ratios[~bad], places[~bad], ls="none", label="" if row else "a set", **_MARKS[0])
+        panel.plot(ratios[bad], places[bad], ls="none", label="" if row else "significantly over 1.10", **_MARKS[1])
+        ends = row - 0.35, row + 0.35
+        panel.vlines(field.ratio(AUTO, field.peers[0]), *ends, color=INK, lw=2, label="" if row else "all sets")
         if field.family in AIMS:
-            panel.vlines(AIMS[field.family], row - 0.35, row + 0.35, color="grey", lw=1, ls="--")
-    panel.axvline(1.0, color="grey", lw=1)
+            panel.vlines(AIMS[field.family], *ends, color=SOFT, lw=1, ls="--")
+    panel.plot([], [], color=SOFT, lw=1, ls="--", label="the aim")
+    panel.axvline(1.0, color=EDGE, lw=1)
     labels = [f"{field.title}\n{field.peers[0]}" for field in reversed(shown)]
     panel.set(yticks=range(len(shown)), yticklabels=labels, xscale="log")
-    panel.set_title("left of 1, auto is better; other colour: significantly worse than 1.10 times", fontsize=9)
-    panel.set_xlabel("auto's regret over that of the best single peer, set by set")
-    panel.xaxis.set_major_formatter("{x:g}")
-    panel.xaxis.set_minor_formatter("{x:.1g}")
-    figure.savefig(path, dpi=130)
-    pyplot().close(figure)
+    panel.set_xlabel("auto's regret over that of the best single peer: left of 1, auto is better")
+    legend(panel)
+    save(figure, path)

@@ -29,7 +29,7 @@ from oddsmith.lab.run import mean_and_error
 from oddsmith.progress import progress
 from oddsmith.reports import Figure, Section, Table, write
 from oddsmith.reports.answer import chart, digits, interval
-from oddsmith.reports.style import COLOURS, DASHES, band, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, INK, band, legend, panels, svg
 from oddsmith.worlds import TableWorld
 
 ARMS = tuple(str(digit) for digit in range(10))
@@ -135,22 +135,22 @@ def results(right: dict[str, Any]) -> Table:
         share, error = mean_and_error(right[name].mean(axis=0))
         shown = f"{name} (best in hindsight)" if name == best_model(right) else name
         rows.append((shown, f"{share:.1%}", f"{error:.1%}", f"{right[name][:100].mean():.1%}"))
-    return Table(("who answers", "right", "± s.e.", "in the first 100"), tuple(rows))
+    return Table(("who answers", "right", "± s.e.", "in the first 100"), tuple(rows), "Right answers, the best first")
 
 
 def trust(names: list[str], posteriors: Any) -> Figure:
     """Whom the agent trusts, digit by digit."""
-    figure, (panel,) = panels(1, width=8)
+    figure, (panel,) = panels()
     for i, name in enumerate(names):
         panel.plot(np.arange(1, len(posteriors) + 1), posteriors[:, i], color=COLOURS[i], ls=DASHES[i], label=name)
     panel.set(xscale="log", xlabel="digits answered", ylabel="probability of being the right model", ylim=(0, 1))
-    panel.legend(frameon=False, fontsize=9)
+    legend(panel)
     return Figure(svg(figure), "The agent starts without an opinion and soon follows the models that predict well.")
 
 
 def cost(right: dict[str, Any]) -> Figure:
     """What it costs to find out: mistakes more than those of the best model, so far."""
-    figure, (panel,) = panels(1, width=8)
+    figure, (panel,) = panels()
     length, runs = right[AGENT].shape
     steps = np.unique(np.linspace(1, length, 120).round().astype(int))
     second = [name for name in ranked(right) if name.endswith(", alone")][1]
@@ -158,12 +158,12 @@ def cost(right: dict[str, Any]) -> Figure:
         mean, error = np.array([mean_and_error(row) for row in missed(right, name)[steps - 1]]).T
         band(panel, steps, mean, error, i, name)
     panel.plot(
-        steps, missed(right, second)[steps - 1].mean(axis=1), color="grey", ls=":", label=f"{second} (second best)"
+        steps, missed(right, second)[steps - 1].mean(axis=1), color=EDGE, ls=":", label=f"{second} (second best)"
     )
-    panel.axhline(0, color="black", lw=2, label=f"{best_model(right)} (the best, known in advance)")
+    panel.axhline(0, color=INK, lw=2, label=f"{best_model(right)} (the best, known in advance)")
     panel.set(xlabel="digits answered", ylabel="mistakes more than the best model's")
     panel.set(xlim=(0, length), ylim=(-0.05 * ceiling(right), ceiling(right)))
-    panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    legend(panel)
     leave = "Uniform play and the second-best model leave the picture at once. Lower is better."
     return Figure(
         svg(figure), f"What it costs to find out whom to trust: mean of {runs} runs, with two standard errors. {leave}"
@@ -195,8 +195,7 @@ def main() -> None:
     print(f"\n{verdict(right)}\n\n{picture(right)}\n\n{table}")
     print(f"\none decision taken apart (a {y[-1]} is shown):\n{explained}")
 
-    intro = (
-        f"{verdict(right)}\n\n"
+    told = (
         "Six models read handwritten digits. Which of them is good is not known. The agent follows one drawn from its "
         "posterior, sees whether that one answer was right, and re-weighs all six. Every decision is logged with its "
         f"exact odds. All numbers are means of {arguments.runs} runs of {len(y) - 150:,} digits.\n\n"
@@ -208,9 +207,10 @@ def main() -> None:
         Section("What it costs to find out", figures=(figure,), tables=(table,)),
         Section("Whom the agent trusts", "One more run, digit by digit.", figures=(trust(list(models), posteriors),)),
         Section("One decision taken apart", f"A {y[-1]} is shown, after that run.", printed=explained),
+        Section("How it was played", told, folded=True),
     ]
-    page = write(arguments.out / "index.html", "Learning whom to trust", intro, sections)
-    (arguments.out / "digits.svg").write_text(figure.svg)
+    page = write(arguments.out / "index.html", "Learning whom to trust", verdict(right), sections)
+    (arguments.out / "digits.svg").write_text(figure.file())
     (arguments.out / "decisions.jsonl").write_text("\n".join(d.to_json() for d in decisions) + "\n")
     print(f"\nreport: {page}   log: {arguments.out / 'decisions.jsonl'}")
 

@@ -21,7 +21,7 @@ import numpy as np
 import oddsmith as od
 from oddsmith.progress import progress
 from oddsmith.reports import Figure, Section, Table, write
-from oddsmith.reports.style import COLOURS, DASHES, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, SOFT, legend, panels, svg
 
 POLICY = 'seed = 7\n[policy]\nkind = "auto"\ngamma = 0.1\n[service]\ntimeout_ms = 2000\n'
 VISITS, PART = 400, 80
@@ -96,22 +96,22 @@ def results(seen: list[tuple[str, bool]]) -> Table:
         )
     rows.append(("clicks", "", *(str(sum(click for _, click in part)) for part in parts)))
     visits = [f"{start + 1}-{start + PART}" for start in range(0, VISITS, PART)]
-    return Table(("article", "clicked by", *visits), tuple(rows))
+    return Table(("article", "clicked by", *visits), tuple(rows), "How often each article was shown, by visits")
 
 
 def picture(seen: list[tuple[str, bool]], width: int = 40) -> Figure:
     """The share of front pages that each article had, in the last `width` visits."""
-    figure, (panel,) = panels(1, width=8)
+    figure, (panel,) = panels()
     for i, (name, (_, first, last, chance)) in enumerate(ARTICLES.items()):
         shown = np.array([arm == name for arm, _ in seen], dtype=float)
         share = np.convolve(shown, np.ones(width))[: len(shown)] / np.minimum(np.arange(1, len(shown) + 1), width)
         there = np.arange(max(first, width // 2), last)  # before that, a share of few is a wild line
         style = {"ls": "-", "lw": 3.0} if name == BEST else {"ls": DASHES[i + 1], "lw": 1.5}
         panel.plot(there + 1, share[there], color=COLOURS[i], label=f"{name} ({chance:.0%})", **style)
-    panel.axvline(ARTICLES[BEST][1], color="grey", lw=1)
-    panel.annotate(f"{BEST} comes ", (ARTICLES[BEST][1], 1.0), ha="right", va="top", color="#444444")
+    panel.axvline(ARTICLES[BEST][1], color=EDGE, lw=1)
+    panel.annotate(f"{BEST} comes ", (ARTICLES[BEST][1], 1.0), ha="right", va="top", color=SOFT)
     panel.set(xlabel="visitors", ylabel=f"share of the last {width} front pages", xlim=(0, VISITS), ylim=(0, 1.02))
-    panel.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    legend(panel)
     return Figure(
         svg(figure),
         "Who had the top of the front page. In brackets: how likely a click is, which the service is not told.",
@@ -130,13 +130,16 @@ def main() -> None:
         experts = ", ".join(f"{name} {weight:.2f}" for name, weight in client.posterior().posterior.items())
     said, table, figure = verdict(seen), results(seen), picture(seen)
     print(f"\n{said}\n\n{table}\n\nwhom it trusts: {experts}")
-    intro = (
-        f"{said}\n\nEvery call brings the articles that are there, with topic and age; the policy file names none. One "
-        "front page in ten is drawn at random, which finds what is new and lets the log be evaluated."
+    told = (
+        "Every call brings the articles that are there, with topic and age; the policy file names none. One front page "
+        "in ten is drawn at random, which finds what is new and lets the log be evaluated."
     )
-    sections = [Section("The top of the front page", figures=(figure,), tables=(table,))]
-    page = write(arguments.out / "news.html", "Articles come and go", intro, sections)
-    (arguments.out / "news.svg").write_text(figure.svg)
+    sections = [
+        Section("The top of the front page", figures=(figure,), tables=(table,)),
+        Section("How it was played", told, folded=True),
+    ]
+    page = write(arguments.out / "news.html", "Articles come and go", said, sections)
+    (arguments.out / "news.svg").write_text(figure.file())
     print(f"\nreport: {page}")
 
 

@@ -207,7 +207,7 @@ def test_tables_say_what_was_found(tmp_path: Path) -> None:
     assert "uniform play where it did not finish: p: half on a." in text
     assert "| oddsmith: alone: forest | 0.1950 | 1.026 |" in text
     assert "| b | 1,000 | 0.3000 | 0.3100 | 0.1000 | 3.000 | 3.000 | p: x |" in (tmp_path / "labels.md").read_text()
-    assert (tmp_path / "labels.png").exists()
+    assert (tmp_path / "labels.svg").exists()
     assert "| labels | 2 × 1 | p: x | **1.333** (aim: 0.86) | 0.571 (aim: 0.64) | 1.225 |" in bakeoff_page.overview(
         fields(found)
     )

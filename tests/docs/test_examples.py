@@ -27,13 +27,13 @@ def test_digits(tmp_path: Path) -> None:
     ]
     assert ranks == sorted(ranks)
     page = (tmp_path / "index.html").read_text()
-    assert page.count("<img") == 2
+    assert page.count("<figure>") == 2
     (sentence,) = [line for line in printed.splitlines() if line.startswith("Told only whether")]
     own = next(line for who, line in shares.items() if who.startswith("oddsmith"))
     assert re.findall(r"[\d.]+%", sentence) == [re.findall(r"[\d.]+%", own)[0]]  # one number, one source
     assert sentence.endswith("(95 % interval over 10 runs).")
-    assert f"</h1>\n<p>{sentence}</p>" in page
-    intro = page.partition("<body>")[2].partition("<h2>")[0]
+    assert f'<p class="lead">{sentence}</p>' in page
+    intro = page.partition("<body>")[2].partition("<h2")[0]
     assert re.findall(r"[\d.]+%", intro) == re.findall(r"[\d.]+%", sentence)
     assert printed.index(sentence) < printed.index("0 is the best model") < printed.index("who answers")
     uniform = next(line for line in printed.splitlines() if line.startswith("uniform play "))
@@ -57,8 +57,8 @@ def test_news(tmp_path: Path) -> None:
     counts = [[0 if n == "-" else int(n) for n in row] for row in rows.values()]
     assert [sum(part) for part in zip(*counts, strict=True)] == [80] * 5  # every visitor was shown one article
     page = (tmp_path / "news.html").read_text()
-    assert f"</h1>\n<p>{sentence}</p>" in page
-    assert page.count("<img") == 1
+    assert f'<p class="lead">{sentence}</p>' in page
+    assert page.count("<figure>") == 1
     assert printed.index(sentence) < printed.index("clicked by") < printed.index("whom it trusts")
 
 

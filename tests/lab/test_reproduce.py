@@ -1,6 +1,7 @@
 """The paper's claims: all hold in a quick run, the report stands alone, finished work is not done again."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from oddsmith.cli.main import main
 from oddsmith.lab.claims import EXPERIMENTS, base, chain, conditions
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.lab.reproduce import report, reproduce
+from oddsmith.reports.theme import THEMES
 from paper.reference import VECTORS, rational
 
 
@@ -24,7 +26,9 @@ def test_every_claim_holds_in_a_quick_run(tmp_path: Path) -> None:
     assert not broken
     page = (tmp_path / "index.html").read_text()
     assert f"All {sum(len(o.claims) for o in found.values())} claims of {len(found)} experiments hold.</p>" in page
-    assert page.count("data:image/svg+xml;base64,") == sum(len(o.figures) for o in found.values())
+    assert page.count("<figure>") == 1 + sum(len(o.figures) for o in found.values())
+    colours = set(re.findall(r'(?:fill|stroke)="(#[^"]*)"', page))
+    assert colours <= {light for light, _ in THEMES.values()}  # all of them follow the theme
     for fetched in ('src="http', 'href="http', "<script", "<link"):
         assert fetched not in page
 

@@ -86,7 +86,7 @@ def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
     assert len(table.rows) == 6 * 6
     assert {row[0] for row in table.rows} == {"random", "own", "hostile", "changing", "features", "flowers"}
     page = (tmp_path / "out" / "index.html").read_text()
-    assert page.count("<img") == 6
+    assert page.count("<figure>") == 6
     assert "http://" not in page.replace("http://www.w3.org", "")
     blind = next(row for row in table.rows if row[:2] == ("own", "blind"))
     assert float(blind[2]) == pytest.approx(60 * (0.3 + 0.1) / 2, rel=0.2)  # contexts are drawn
@@ -234,7 +234,7 @@ def test_who_earns_most_comes_first_then_the_picture_then_the_table(tmp_path: Pa
     assert printed.splitlines()[0].endswith("(95 % interval over 10 paired runs).")
     assert printed.index("0 is no regret") < printed.index("reward per step")
     page = (tmp_path / "out" / "index.html").read_text()
-    places = [page.index(part) for part in ("<p>own earns", "<figure>", "<table>")]
+    places = [page.index(part) for part in ('<p class="lead">own earns', "<figure>", "<table>", "<details>")]
     assert places == sorted(places)
 
 

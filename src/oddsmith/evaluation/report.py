@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from oddsmith.logs.by_policy import names_of, numbers_of
 from oddsmith.logs.kinds import KINDS
 from oddsmith.logs.table import Log
 from oddsmith.reports.page import Figure, Section, Table, write
-from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, plain, svg
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, MARKERS, RULE, SHEET, SOFT, legend, panels, plain, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
 
 _ARMS = 20  # arms in the figure of overlap
-_LEGEND: Any = {"frameon": False, "fontsize": 9, "loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}  # above
 
 
 def summary(found: Assessment) -> list[str]:
@@ -47,7 +46,8 @@ def summary(found: Assessment) -> list[str]:
 def answers_table(found: Assessment) -> Table:
     """A row for each target and estimator: value, interval, and what to know about it."""
     rows = [(target, estimator, *_cells(answer)) for target, estimator, answer in _flat(found.answers)]
-    return Table(("target", "estimator", "value", "low", "high", "note"), tuple(rows))
+    caption = "The value of each target by each estimator, with the ends of its interval"
+    return Table(("target", "estimator", "value", "low", "high", "note"), tuple(rows), caption)
 
 
 def refusals(found: Assessment) -> list[str]:
@@ -79,7 +79,8 @@ def _by_difference(found: Assessment) -> Answers:
 def differences_table(found: Assessment) -> Table:
     """A row for each target and unbiased estimator: its value minus the baseline's."""
     rows = [(name, estimator, *_cells(answer)) for name, estimator, answer in _flat(_by_difference(found))]
-    return Table(("difference", "estimator", "value", "low", "high", "note"), tuple(rows))
+    caption = "Differences in value by each estimator, with the ends of their intervals"
+    return Table(("difference", "estimator", "value", "low", "high", "note"), tuple(rows), caption)
 
 
 def diagnostics_table(found: Assessment) -> Table:
@@ -92,7 +93,7 @@ def diagnostics_table(found: Assessment) -> Table:
         if "ips" not in found.terms[target]:  # there are no weights to speak of
             cells = ["", "", cells[2], "", ""]
         rows.append((target, *cells))
-    return Table(headers, tuple(rows))
+    return Table(headers, tuple(rows), "How much of the log speaks about each target")
 
 
 def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str] = ()) -> Path:
@@ -107,7 +108,7 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
     sections = [
         Section("Values", tables=(answers_table(found),), figures=(_values_figure(found),)),
         Section("How far the log carries", tables=(diagnostics_table(found),), figures=carries),
-        Section("Details", "\n\n".join(summary(found)), printed="\n".join(refusals(found))),
+        Section("Details", "\n\n".join(summary(found)), printed="\n".join(refusals(found)), folded=True),
     ]
     if found.differences:
         side = called(found.baseline)
@@ -132,39 +133,41 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
-    """What each target earns more than the baseline, by each estimator; the verdict's is drawn in full colour."""
-    figure, panel = _bars(_flat(_by_difference(found)), answer.estimator)
-    panel.axvline(0, color="0.3", ls="--", lw=1)
+    """What each target earns more than the baseline, by each estimator; the verdict's is drawn with thick lines."""
+    by_target = {name.removesuffix(f" - {found.baseline}"): by for name, by in _by_difference(found).items()}
+    figure, panel = _bars(_flat(by_target), answer.estimator)
+    panel.axvline(0, color=SOFT, ls="--", lw=1)
     panel.set_xlabel(f"more per decision than {called(found.baseline)}")
     caption = f"What each target earns more than {called(found.baseline)}: right of the dashed line is better."
-    return Figure(svg(figure), f"{caption} Full colour: {answer.estimator}, which the verdict is by.")
+    return Figure(svg(figure), f"{caption} Thick: {answer.estimator}, which the verdict is by.")
 
 
 def _values_figure(found: Assessment) -> Figure:
     """Values with intervals, a band of rows for each target."""
     figure, panel = _bars(_flat(found.answers))
     if not found.logged.refused:
-        panel.axvline(found.logged.value, color="0.3", ls="--", lw=1)
-        panel.axvspan(found.logged.low, found.logged.high, color="0.3", alpha=0.12, lw=0)
+        panel.axvline(found.logged.value, color=SOFT, ls="--", lw=1)
+        panel.axvspan(found.logged.low, found.logged.high, color=EDGE, alpha=0.2, lw=0)
     panel.set_xlabel("value, mean reward")
     caption = "Each estimator's value with its interval (dotted: its bias is not counted). Dashed: the logger."
     return Figure(svg(figure), caption)
 
 
-def _bars(bars: list[tuple[str, str, Answer]], full: str | None = None) -> "tuple[Drawing, Axes]":
-    """A figure and its panel: an interval in each line, coloured by target; in pale colours but those of `full`."""
+def _bars(bars: list[tuple[str, str, Answer]], thick: str | None = None) -> "tuple[list[Drawing], Axes]":
+    """A figure and its panel: an interval in each line, coloured by target; thin ones but those of `thick`."""
     targets = list(dict.fromkeys(target for target, _, _ in bars))
-    figure, (panel,) = panels(1, width=8.5, height=1.2 + 0.3 * len(bars))
+    figure, (panel,) = panels(height=1.2 + 0.3 * len(bars))
     for y, (target, estimator, one) in enumerate(bars):
         i = targets.index(target)
         if isinstance(one, str) or not given(one):
-            panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color="0.45", size=9)
+            panel.annotate("refused", (0.01, y), xycoords=("axes fraction", "data"), va="center", color=SOFT)
             continue
-        colour, alpha = COLOURS[i % len(COLOURS)], 1.0 if full in (None, estimator) else 0.4
+        colour, full = COLOURS[i % len(COLOURS)], thick in (None, estimator)
         line = "-" if one.unbiased else ":"
-        panel.plot([one.low, one.high], [y, y], color=colour, alpha=alpha, ls=line, lw=2)
-        panel.plot(one.value, y, color=colour, alpha=alpha, marker=MARKERS[i % len(MARKERS)], ms=6)
-    labels = [f"{plain(target)}  {name}" if len(targets) > 1 else name for target, name, _ in bars]
+        panel.plot([one.low, one.high], [y, y], color=colour, ls=line, lw=2.5 if full else 1)
+        mark = {"marker": MARKERS[i % len(MARKERS)], "ms": 7 if full else 5, "mfc": colour if full else SHEET}
+        panel.plot(one.value, y, color=colour, **mark)
+    labels = [f"{plain(target)} · {name}" if len(targets) > 1 else name for target, name, _ in bars]
     panel.set_yticks(range(len(bars)), labels)
     panel.set_ylim(len(bars) - 0.5, -0.5)
     return figure, panel
@@ -172,7 +175,7 @@ def _bars(bars: list[tuple[str, str, Answer]], full: str | None = None) -> "tupl
 
 def _weights_figure(weighed: dict[str, Array]) -> Figure:
     """How many rows have which weight, on log scales; rows of weight 0 are counted in the legend."""
-    figure, (panel,) = panels(1, width=8.5)
+    figure, (panel,) = panels()
     drawn = {name: weights[weights > 0] for name, weights in weighed.items()}
     some = np.concatenate([*drawn.values(), np.ones(1)])
     low, high = some.min() / 1.3, some.max() * 1.3
@@ -181,10 +184,10 @@ def _weights_figure(weighed: dict[str, Array]) -> Figure:
         label = f"{plain(name)}: {1 - len(weights) / len(weighed[name]):.0%} of rows have weight 0"
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         panel.stairs(np.histogram(weights, edges)[0], edges, label=label, color=colour, ls=dash, lw=1.8)
-    panel.axvline(1, color="0.3", lw=1)
+    panel.axvline(1, color=SOFT, lw=1)
     panel.set(xscale="log", yscale="log", xlim=(low, high), xlabel="weight, target's odds / logged odds", ylabel="rows")
     panel.set_ylim(bottom=0.7)
-    panel.legend(**_LEGEND)
+    legend(panel)
     return Figure(svg(figure), "Weights of the drawn arms. A tail far to the right of 1 is what makes intervals wide.")
 
 
@@ -198,9 +201,11 @@ def _overlap_figure(found: Assessment) -> Figure:
         own = _by_arm(log, log.propensities)
     apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
     kept = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
-    figure, (panel,) = panels(1, width=8.5, height=1.5 + 0.28 * len(kept))
+    figure, (panel,) = panels(height=1.5 + 0.28 * len(kept))
     y = np.arange(len(kept))
-    panel.barh(y, own[kept], height=0.6, color="0.8", label="the logger's odds" if exact else "the logger's draws")
+    panel.barh(
+        y, own[kept], height=0.6, color=RULE, ec=EDGE, label="the logger's odds" if exact else "the logger's draws"
+    )
     for i, (name, mean) in enumerate(means.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         mark = partial(panel.plot, ls="none", ms=6, color=colour, marker=marker)
@@ -210,7 +215,7 @@ def _overlap_figure(found: Assessment) -> Figure:
     panel.set_ylim(len(kept) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")
-    panel.legend(**_LEGEND)
+    legend(panel)
     some = f" The {_ARMS} of {len(own):,} arms where they differ most." if len(kept) < len(own) else ""
     return Figure(svg(figure), f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}")
 

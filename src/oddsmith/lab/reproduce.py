@@ -15,11 +15,13 @@ from oddsmith.lab.claims import EXPERIMENTS
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes
 from oddsmith.progress import progress
 from oddsmith.reports.page import Figure, Section, Table, write
+from oddsmith.reports.style import COLOURS, legend, panels, svg
 from oddsmith.spelling import hint
 
 __all__ = ["report", "reproduce", "verdict"]
 
 _HEADERS = ("claim", "where", "predicted", "measured (± standard error)", "holds?")
+_CAPTION = "What was claimed, and what was measured"
 
 
 def reproduce(
@@ -78,22 +80,46 @@ def verdict(outcomes: dict[str, Outcome]) -> str:
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
     """Write the page: one table of all claims, then each experiment with its claims and figures."""
     size = "A quick look: shorter horizons and fewer runs. " if quick else ""
-    intro = (
-        f"{verdict(outcomes)}\n\n{size}Generalized Thompson Sampling (Lihong Li, 2013): each claim of the paper, and "
+    told = (
+        f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each claim of the paper, and "
         f"each sharper one of the library's mathematics, as an experiment with known truth. Regret is exact, not "
         f"estimated.\n\noddsmith {oddsmith.__version__}"
     )
-    summary = Section("At a glance", tables=(_summary(outcomes),))
+    summary = Section("At a glance", tables=(_summary(outcomes),), figures=(_picture(outcomes),))
     sections = [
         Section(
             outcome.title,
             outcome.text,
-            tables=(*outcome.tables, Table(_HEADERS, tuple(_row(c) for c in outcome.claims))),
+            tables=(*outcome.tables, Table(_HEADERS, tuple(_row(c) for c in outcome.claims), _CAPTION)),
             figures=outcome.figures,
         )
         for outcome in outcomes.values()
     ]
-    return write(path, "The paper's claims, measured", intro, [summary, *sections])
+    details = Section("Details", told, folded=True)
+    return write(path, "The paper's claims, measured", verdict(outcomes), [summary, *sections, details])
+
+
+def _picture(outcomes: dict[str, Outcome]) -> Figure:
+    """A mark for each claim, a line for each experiment."""
+    drawing, (panel,) = panels(height=0.8 + 0.24 * len(outcomes))
+    styles: dict[bool, Any] = {
+        True: {"color": COLOURS[2], "marker": "o", "ms": 5, "label": "holds"},
+        False: {"color": COLOURS[1], "marker": "X", "ms": 9, "label": "does not hold"},
+    }
+    for held, style in styles.items():
+        places = [
+            (x, y)
+            for y, outcome in enumerate(outcomes.values())
+            for x, claim in enumerate(outcome.claims, 1)
+            if claim.holds is held
+        ]
+        if places:
+            panel.plot(*zip(*places, strict=True), ls="none", **style)
+    panel.set_yticks(range(len(outcomes)), list(outcomes))
+    panel.set(ylim=(len(outcomes) - 0.5, -0.5), xlim=(0, None), xlabel="claims of each experiment")
+    panel.grid(visible=False, axis="x")
+    legend(panel)
+    return Figure(svg(drawing), "A mark for each claim: a round one holds, a cross does not.")
 
 
 def _summary(outcomes: dict[str, Outcome]) -> Table:
@@ -102,7 +128,8 @@ def _summary(outcomes: dict[str, Outcome]) -> Table:
         held = sum(claim.holds for claim in outcome.claims)
         answer = "yes" if held == len(outcome.claims) else "no"
         rows.append((outcome.title, name, f"{held} of {len(outcome.claims)}", answer))
-    return Table(("experiment", "name for the command line", "claims that hold", "holds?"), tuple(rows))
+    headers = ("experiment", "name for the command line", "claims that hold", "holds?")
+    return Table(headers, tuple(rows), "How many claims of each experiment hold")
 
 
 def _row(claim: Claim) -> tuple[str, ...]:
@@ -125,7 +152,9 @@ def _finished(path: Path) -> Outcome | None:
         kept: Any = json.loads(path.read_text(encoding="utf-8"))
         claims = tuple(Claim(**claim) for claim in kept["claims"])
         figures = tuple(Figure(**figure) for figure in kept["figures"])
-        tables = tuple(Table(tuple(t["headers"]), tuple(tuple(row) for row in t["rows"])) for t in kept["tables"])
+        tables = tuple(
+            Table(tuple(t["headers"]), tuple(tuple(row) for row in t["rows"]), t["caption"]) for t in kept["tables"]
+        )
         return Outcome(kept["title"], kept["text"], claims, figures, tables)
     except (OSError, ValueError, KeyError, TypeError):
         return None

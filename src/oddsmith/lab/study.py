@@ -23,7 +23,7 @@ from oddsmith.losses import LOSSES
 from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure, Section, Table, write
-from oddsmith.reports.style import band, panels, svg
+from oddsmith.reports.style import band, legend, panels, svg
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.worlds.base import Bernoulli, Beta, Noise
 
@@ -85,9 +85,10 @@ class Study:
             sentences.append(f"{where}{leader(totals, steps=self.steps, unit='seeds' if self._by_seed else 'runs')}.")
             pictures.append(regrets(totals, where))
             sections.append(Section(f"World: {world}", figures=(self._figure(curves),)))
-        table = Table(("world", "policy", "regret", "± s.e.", "reward per step", "bound"), tuple(rows))
-        intro = "\n\n".join([*sentences, self._intro()])
-        write(Path(out) / "index.html", self.title, intro, [*sections, Section("Results", tables=(table,))])
+        headers = ("world", "policy", "regret", "± s.e.", "reward per step", "bound")
+        table = Table(headers, tuple(rows), f"Regret after {self.steps:,} steps, and what the theory allows")
+        sections += [Section("Results", tables=(table,)), Section("Details", self._told(), folded=True)]
+        write(Path(out) / "index.html", self.title, "\n\n".join(sentences), sections)
         return Standings(tuple(sentences), "\n\n".join(picture for picture in pictures if picture), table)
 
     @property
@@ -120,7 +121,7 @@ class Study:
         problem: Any = {"n_arms": where.world.n_arms, "steps": self.steps, "prior": prior}
         return theory.regret_bound(loss, gamma=policy.gamma, **problem).bound
 
-    def _intro(self) -> str:
+    def _told(self) -> str:
         total, n = self.runs * len(self.seeds), len(self.policies) // len(self.problems)
         return (
             f"{n} policies in {len(self.problems)} worlds, {self.steps:,} steps, {total:,} runs of "
@@ -129,14 +130,14 @@ class Study:
 
     def _figure(self, curves: dict[str, _Curve]) -> Figure:
         """Regret on log scales, so that one bad policy does not press the others to the ground."""
-        figure, (panel,) = panels(1, width=8)
+        figure, (panel,) = panels()
         for i, (name, curve) in enumerate(curves.items()):
             band(panel, curve.at, curve.mean, np.nan_to_num(curve.error), i, name)
         least = min(float(curve.mean.min()) for curve in curves.values())
         if least > 0:
             panel.set(yscale="log", ylim=(least / 1.5, None))
         panel.set(xscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
-        panel.legend(frameon=False, fontsize=9)
+        legend(panel)
         return Figure(svg(figure), "Mean regret over runs, with two standard errors: lower is better.")
 
 

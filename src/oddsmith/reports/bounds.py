@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInput
-from oddsmith.reports.style import pyplot
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, LOOK, SHEET, pyplot, save
 from oddsmith.theory import Bound, exp4_bound, feelgood_bound, regret_bound, squarecb_bound
 from oddsmith.theory.coefficients import AnyLoss
 
@@ -26,10 +26,11 @@ def plot_bounds(
         raise InvalidInput(f"plot must be a path that says its kind (.png, .svg, .pdf); got {str(path)!r}")
     plt = pyplot()
     horizons = np.unique(np.geomspace(max(1.0, min(10.0, steps / 10)), max(steps, 2.0), 60).round())
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True)
-    for prior in priors:
+    with plt.rc_context(LOOK):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True)
+    for i, prior in enumerate(priors):
         bounds = [regret_bound(loss, n_arms=n_arms, steps=t, prior=prior, **settings).bound for t in horizons]
-        left.plot(horizons, bounds, label=f"prior of the truth {prior:g}")
+        left.plot(horizons, bounds, label=f"prior of the truth {prior:g}", **_line(i))
     constants = settings.get("constants", "tight")
     algorithms: dict[str, Callable[..., Bound]] = {
         f"GTS, {constants} constants": partial(regret_bound, loss, **settings),
@@ -37,20 +38,30 @@ def plot_bounds(
         "Feel-Good": partial(feelgood_bound, loss),
         "SquareCB": squarecb_bound,
     }
-    for name, bound in algorithms.items():
-        right.plot(horizons, [bound(n_arms=n_arms, steps=t, prior=priors[0]).bound for t in horizons], label=name)
-    left.set(title="What a prior is worth", ylabel="regret, at most")
+    for i, (name, bound) in enumerate(algorithms.items()):
+        bounds = [bound(n_arms=n_arms, steps=t, prior=priors[0]).bound for t in horizons]
+        right.plot(horizons, bounds, label=name, **_line(i))
+    left.set(title="What a prior is worth", ylabel=f"regret with {n_arms} arms, at most")
     right.set(title=f"Algorithms over the same experts, prior {priors[0]:g}")
     for axes in (left, right):
-        axes.plot(horizons, horizons, ":", color="grey", label="T: nothing is learnt")
+        axes.plot(horizons, horizons, color=EDGE, ls=":", label="T: nothing is learnt")
         axes.set(xscale="log", yscale="log", xlabel="steps T")
-        axes.legend(frameon=False, fontsize=9)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"Regret bounds, {n_arms} arms")
+        axes.legend(frameon=False)
+    _write(figure, path)
+
+
+def _line(i: int) -> dict[str, Any]:
+    return {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
+
+
+def _write(figure: Any, path: Path) -> None:
+    """Writes the figure by the kind that its path says; SVG follows the theme of its reader."""
     try:
-        figure.savefig(path, dpi=130)
+        if path.suffix == ".svg":
+            save([figure], path)
+        else:
+            figure.savefig(path, dpi=130, facecolor=SHEET)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"plot must be a path that can be written (.png, .svg, .pdf); {error}") from error
     finally:
-        plt.close(figure)
+        pyplot().close(figure)

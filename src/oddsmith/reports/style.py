@@ -2,23 +2,61 @@
 
 import io
 from importlib import import_module
+from math import ceil
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oddsmith.arrays import Array
 from oddsmith.errors import import_extra
+from oddsmith.reports.drawing import alone, themed
+from oddsmith.reports.theme import COLOURS, EDGE, INK, RULE, SHEET, SOFT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "MARKERS", "band", "panels", "plain", "pyplot", "svg"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "EDGE",
+    "INK",
+    "LOOK",
+    "MARKERS",
+    "RULE",
+    "SHEET",
+    "SOFT",
+    "band",
+    "legend",
+    "panels",
+    "plain",
+    "pyplot",
+    "save",
+    "svg",
+]
 
-# Okabe and Ito's palette, readable with any kind of colour vision
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
+LOOK: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "oddsmith",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": EDGE,
+    "axes.labelcolor": SOFT,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": RULE,
+    "xtick.color": EDGE,
+    "ytick.color": EDGE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+}
+_CHARACTERS = 11.5  # of a label, in an inch
 
 
 def pyplot() -> ModuleType:
@@ -27,18 +65,37 @@ def pyplot() -> ModuleType:
     return import_module("matplotlib.pyplot")
 
 
-def panels(n: int = 1, *, height: float = 4.2, width: float = 5.6) -> "tuple[Figure, list[Any]]":
-    """A figure and its n panels side by side (a list), without clutter."""
-    figure, axes = pyplot().subplots(1, n, figsize=(width * n, height), layout="constrained", squeeze=False)
-    for panel in axes[0]:
-        panel.grid(alpha=0.3)
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, list(axes[0])
+def panels(n: int = 1, *, height: float = 3.6, width: float | None = None) -> "tuple[list[Figure], list[Any]]":
+    """n figures with a panel each, and the panels; on a wide page they stand side by side, on a narrow one below.
+
+    One panel is as wide as a phone can show with letters that can be read; so are several, below each other.
+    """
+    plt, figures, axes = pyplot(), [], []
+    inches = width or (5.8 if n == 1 else 4.6)
+    with plt.rc_context(LOOK):
+        for _ in range(n):
+            figure, panel = plt.subplots(figsize=(inches, height), layout="constrained")
+            figures.append(figure)
+            axes.append(panel)
+    return figures, axes
+
+
+def legend(panel: "Axes", *, title: str | None = None) -> None:
+    """Names of the lines above the panel, where they hide nothing, in as many columns as there is room for."""
+    handles, labels = panel.get_legend_handles_labels()
+    figure: Any = panel.figure
+    width, height = figure.get_size_inches()
+    fits = int(width * _CHARACTERS) // (max(map(len, labels), default=0) + 8)
+    columns = max(1, min(len(labels), fits))
+    figure.set_size_inches(width, height + 0.2 * (ceil(len(labels) / columns) + bool(title)))
+    figure.legend(
+        handles, labels, loc="outside upper left", frameon=False, ncols=columns, title=title, alignment="left"
+    )
 
 
 def band(panel: "Axes", x: Array, mean: Array, error: Array, i: int, label: str) -> None:
     """A curve with its band of two standard errors, in the i-th colour, dash and marker."""
-    again = i // len(COLOURS)  # beyond seven, dashes and markers go on by another step, so that no two lines agree
+    again = i // len(COLOURS)  # beyond eight, dashes and markers go on by another step, so that no two lines agree
     colour, every = COLOURS[i % len(COLOURS)], max(1, len(x) // 8)
     dash, marker = DASHES[(i + again) % len(DASHES)], MARKERS[(i + 2 * again) % len(MARKERS)]
     panel.plot(x, mean, color=colour, ls=dash, marker=marker, ms=5, markevery=every, label=plain(label))
@@ -55,25 +112,48 @@ def plain(label: str) -> str:
     return f" {shown}" if shown[:1] in ("", "_") else shown
 
 
-def svg(figure: "Figure") -> str:
-    """The figure as SVG text, with letters as shapes, so that it looks the same everywhere; closes the figure."""
-    plt = pyplot()
-    text = io.StringIO()
-    for panel in figure.axes:
-        for axis in (panel.xaxis, panel.yaxis):
-            if axis.get_scale() == "log":
-                _plain_numbers(axis)
-    with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": "oddsmith"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    drawn = text.getvalue()
-    return drawn[drawn.index("<svg") :]
+def svg(figures: "list[Figure]") -> str:
+    """The figures as SVG text, an element each, that follows the theme of its page; closes the figures."""
+    plt, drawn = pyplot(), []
+    for figure in figures:
+        text = io.StringIO()
+        for panel in figure.axes:
+            _finish(panel)
+        with plt.rc_context(LOOK):
+            figure.savefig(text, format="svg", metadata={"Date": None})
+        drawn.append(themed(text.getvalue(), "; ".join(map(_told, figure.axes))))
+        plt.close(figure)
+    return "\n".join(drawn)
+
+
+def save(figures: "list[Figure]", path: Path) -> None:
+    """Write the figures as one SVG file, which follows the theme of its reader."""
+    path.write_text(alone(svg(figures)), encoding="utf-8")
+
+
+def _finish(panel: "Axes") -> None:
+    """Puts the title to the left, where the eye begins, and plain numbers on log scales."""
+    if title := panel.get_title():
+        panel.set_title("")
+        panel.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
+    for axis in (panel.xaxis, panel.yaxis):
+        if axis.get_scale() == "log":
+            _plain_numbers(axis)
+
+
+def _told(panel: "Axes") -> str:
+    """What is drawn against what, and the names of the lines, for those who do not see the panel."""
+    axes = " against ".join(name for name in (panel.get_ylabel(), panel.get_xlabel()) if name)
+    names = ", ".join(label.strip().replace("\\$", "$") for label in panel.get_legend_handles_labels()[1])
+    return "Chart: " + "; ".join(" ".join(part.split()) for part in (panel.get_title("left"), axes, names) if part)
 
 
 def _plain_numbers(axis: "Axis") -> None:
     """1, 10, 100 on a log scale, with 2 and 5 between them where the range is short."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+    if isinstance(axis.get_major_locator(), FixedLocator):
+        return  # the figure has chosen its own
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 150 else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if 1 <= v < 1e6 else f"{v:g}"))

@@ -10,7 +10,7 @@ from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, in_ord
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import feel_good
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import band, panels, svg
+from oddsmith.reports.style import band, legend, panels, svg
 from oddsmith.worlds.adversarial import AdaptiveAdversary
 from oddsmith.worlds.tables import TableWorld
 
@@ -32,7 +32,7 @@ def adversary(sizes: Sizes) -> Outcome:
     }
     claims: list[Claim] = []
     means = []
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     for i, (name, (policy, bound)) in enumerate(entries.items()):
         run = measure(policy, world, steps=steps, runs=runs, trace=("gap",))
         if bound is not None:
@@ -50,7 +50,7 @@ def adversary(sizes: Sizes) -> Outcome:
         )
     )
     panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
-    panel.legend(frameon=False, fontsize=9)
+    legend(panel)
     text = (
         f"40 contexts; at each of {steps:,} steps, and in each run for itself, the adversary shows the context on "
         "which the current odds lose most."

@@ -11,7 +11,7 @@ from oddsmith.lab.delays import GeometricDelay
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import thompson_sampling
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, EDGE, MARKERS, legend, panels, svg
 from oddsmith.worlds.base import Bernoulli, Beta
 from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.tables import TableWorld
@@ -49,7 +49,7 @@ def delay(sizes: Sizes) -> Outcome:
     same = float(random.mean() / late[3].mean())
     what = "random delays of mean 200 against 200: ratio of regrets"
     claims.append(between(what, "docs/math 5.10", same, 0.5, 1.5))
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     _points(panel, delays, late, 0, f"GTS, log loss, gamma {_GAMMA}")
     _points(panel, delays, sampled, 1, "Thompson sampling")
     panel.errorbar(
@@ -62,7 +62,7 @@ def delay(sizes: Sizes) -> Outcome:
         label="random delays, mean 200",
     )
     panel.set(xlabel="delay of every reward (steps)", ylabel=f"regret after {steps:,} steps", ylim=(0, None))
-    panel.legend(frameon=False)
+    legend(panel)
     text = "Every reward arrives the same number of steps late (the star: a random number with mean 200)."
     caption = "Regret grows in a straight line with the delay: late rewards count like any others."
     return Outcome("Delayed rewards", text, tuple(claims), (Figure(svg(figure), caption),))
@@ -72,7 +72,7 @@ def learning_rate(sizes: Sizes) -> Outcome:
     """On a benign instance a larger eta is better, and flattens; the danger of large eta is another instance's."""
     problem, steps, runs = instance(), sizes.steps(4000, 2000), sizes.runs()
     etas = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     claims = []
     for i, loss in enumerate(("square", "log")):
         totals = [
@@ -92,7 +92,7 @@ def learning_rate(sizes: Sizes) -> Outcome:
         flat = means[-1] / means[-2]
         claims.append(between(f"and flattens: eta 2.5 over eta 1, {loss} loss", "Section 5", flat, 0.8, 1.1))
     panel.set(xscale="log", xlabel="learning rate eta", ylabel=f"regret after {steps:,} steps", ylim=(0, None))
-    panel.legend(frameon=False)
+    legend(panel)
     text = f"gamma = {_GAMMA}. The instance is benign; the phase transition above shows where a large eta hurts."
     caption = "Small learning rates are slow; beyond the safe 1/2 (log) and 1 (square) little is gained."
     return Outcome("Learning rates", text, tuple(claims), (Figure(svg(figure), caption),))
@@ -117,14 +117,14 @@ def switching(sizes: Sizes) -> Outcome:
         between("regret without share over the best", "docs/math 5.9", means[0] / least, 2.0, np.inf),
         between("regret with share 0.1 over the best", "docs/math 5.9", means[-1] / least, 2.0, np.inf),
     )
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     shown_at = [2e-5, *shares[1:]]
     _points(panel, shown_at, totals, 0, "GTS, log loss")
-    panel.axvline(best, color="grey", ls=":", label="switches / T")
+    panel.axvline(best, color=EDGE, ls=":", label="switches / T")
     panel.set(
         xscale="log", yscale="log", xlabel="share alpha (leftmost point: none)", ylabel=f"regret after {steps:,} steps"
     )
-    panel.legend(frameon=False)
+    legend(panel)
     text = f"The true expert changes {switches} times in {steps:,} steps."
     caption = (
         "A share near the number of switches over T keeps old losers alive at little cost; none at all never recovers."
@@ -155,11 +155,11 @@ def misspecified(sizes: Sizes) -> Outcome:
         Claim("error 0.05 against none: ratio of regrets", "docs/math 5.8", "near 1", f"{flat:.2f}", flat < 2)
     )
     claims.append(between("error 0.2 over none: ratio of regrets", "docs/math 5.8", steep, 2.0, np.inf))
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     _points(panel, errors, totals, 0, "GTS, square loss")
     panel.plot(errors, bounds, "--", color=COLOURS[1], label="bound")
     panel.set(xlabel="error of the best expert (reward)", ylabel=f"regret after {steps:,} steps", yscale="log")
-    panel.legend(frameon=False)
+    legend(panel)
     text = (
         "Mean rewards are the first expert's predictions plus or minus an error; regret is against the truly best arms."
     )

@@ -9,7 +9,7 @@ from oddsmith.arrays import Array, Real
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, no_more
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, DASHES, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, INK, legend, panels, svg
 from oddsmith.theory.constants import kappa1_averaged
 
 __all__ = ["conditions"]
@@ -172,7 +172,7 @@ def _figure() -> Figure:
     betas = np.geomspace(0.3, 20, 100)
     left.plot(betas, [theory.kappa2("log", beta=b) for b in betas], color=COLOURS[0], label="c(beta/2)/beta")
     left.plot(_BETAS, [_supremum(b) for b in _BETAS], "o", color=COLOURS[1], label="largest ratio found on a grid")
-    left.axhline(0.5, color="grey", lw=1, ls=":")
+    left.axhline(0.5, color=EDGE, lw=1, ls=":")
     left.set(
         xscale="log",
         yscale="log",
@@ -188,7 +188,7 @@ def _figure() -> Figure:
         right.plot(g, (second - first**2) / first, color=COLOURS[i], ls=DASHES[i], label=f"f = {f:g}")
     right.set(xlabel="prediction g", ylabel="F(g) = Var lhat / E lhat", title="F(g) of the appendix", ylim=(0, None))
     for panel in (left, right):
-        panel.legend(frameon=False, fontsize=9)
+        legend(panel)
     caption = (
         "Left: the constant is known for every range of predictions. Right: F falls, then rises, and stays bounded."
     )
@@ -199,22 +199,20 @@ _TRUTH = 0.2
 
 
 def _bad_figure() -> Figure:
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     g = np.linspace(0, 1, 401)
     for i, (name, (loss, _)) in enumerate(_FAILING.items()):
         first, _ = moments(loss, np.full_like(g, _TRUTH), g)
         panel.plot(g, first, color=COLOURS[i], ls=DASHES[i], label=name)
-    panel.plot(
-        g, moments(square_loss, np.full_like(g, _TRUTH), g)[0], color="black", lw=2, label="square (for comparison)"
-    )
-    panel.axhline(0, color="grey", lw=1)
-    panel.axvline(_TRUTH, color="grey", lw=1, ls=":")
+    panel.plot(g, moments(square_loss, np.full_like(g, _TRUTH), g)[0], color=INK, lw=2, label="square (for comparison)")
+    panel.axhline(0, color=EDGE, lw=1)
+    panel.axvline(_TRUTH, color=EDGE, lw=1, ls=":")
     panel.annotate("the truth", (_TRUTH, -0.18), fontsize=9, ha="left", xytext=(4, 0), textcoords="offset points")
     panel.set(
         xlabel="prediction g, where the true mean is 0.2",
         ylabel="E lhat: expected loss above the truth's",
         ylim=(-0.2, 0.5),
     )
-    panel.legend(frameon=False, fontsize=9, loc="upper left")
+    legend(panel)
     caption = "A loss below zero prefers a wrong prediction to the truth: such losses learn the wrong expert."
     return Figure(svg(figure), caption)

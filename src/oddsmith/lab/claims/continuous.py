@@ -14,7 +14,7 @@ from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.parts.langevin import Target
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, EDGE, MARKERS, SHEET, legend, panels, svg
 from oddsmith.worlds.linear import LogisticWorld
 
 __all__ = ["continuous"]
@@ -199,7 +199,7 @@ def _figure(exact: Cloud, parts: dict[str, Any]) -> Figure:
     titles = ("exact, on a fine grid", f"cover of {n:,} experts", f"{_DRAWN} of {m:,} particles", "Laplace")
     _contours(grid, exact, COLOURS[0], "-")
     for panel in (cover, cloud, laplace):
-        _contours(panel, exact, "#888888", ":")
+        _contours(panel, exact, EDGE, ":")
     heavy = covered.share > 1e-4
     sizes, (x, y) = 1200 * covered.share[heavy], covered.points[heavy].T
     cover.scatter(x, y, s=sizes, color=COLOURS[4], edgecolors=COLOURS[6], linewidths=0.5)
@@ -213,12 +213,12 @@ def _figure(exact: Cloud, parts: dict[str, Any]) -> Figure:
     centres = (mean, covered.moments()[0], particles.moments()[0], mode)
     deviations = np.sqrt(np.diag(covariance))
     for panel, title, centre in zip((grid, cover, cloud, laplace), titles, centres, strict=True):
-        panel.plot(*centre, MARKERS[6], color=COLOURS[6], mec="white", ms=10, label="its mean", ls="none")
+        panel.plot(*centre, MARKERS[6], color=COLOURS[6], mec=SHEET, ms=10, label="its mean", ls="none")
         panel.plot(*_TRUTH, "*", color=COLOURS[3], mec=COLOURS[6], ms=15, label="the truth", ls="none")
         limits = [(at - 4 * s, at + 4 * s) for at, s in zip(mean, deviations, strict=True)]
         panel.set(title=title, xlabel="θ₁", xlim=limits[0], ylim=limits[1])
     grid.set_ylabel("θ₂")
-    grid.legend(frameon=False, fontsize=9, loc="upper left")
+    legend(grid)
     caption = (
         "The posterior after the same 60 decisions. Lines hold 50, 90 and 99 % of the probability (dotted grey: the "
         "exact ones again); the areas of points are their weights. Laplace's mean is its mode."

@@ -12,7 +12,7 @@ from oddsmith.lab.claims.base import Outcome, Sizes, at_most, between, measure
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, panels, svg
+from oddsmith.reports.style import COLOURS, legend, panels, svg
 from oddsmith.worlds.linear import LogisticWorld
 
 __all__ = ["covers"]
@@ -52,7 +52,7 @@ def covers(sizes: Sizes) -> Outcome:
 
 def _figure(radii: Any, totals: list[Array], bounds: list[float], n_experts: list[int], rest: Any) -> Figure:
     whole, steps = rest
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     means = np.array([mean_and_error(total) for total in totals])
     style = {"color": COLOURS[0], "marker": "o"}
     panel.errorbar(radii, means[:, 0], 2 * means[:, 1], label="measured, gamma from the bound", **style)
@@ -60,12 +60,12 @@ def _figure(radii: Any, totals: list[Array], bounds: list[float], n_experts: lis
     panel.axhline(whole, color=COLOURS[2], ls=":", label="bound of the whole class")
     for radius, n, most in zip(radii, n_experts, bounds, strict=True):
         panel.annotate(
-            f"{n:,} experts", (radius, most), xytext=(0, 6), textcoords="offset points", fontsize=8, ha="center"
+            f"{n:,} experts", (radius, most), xytext=(0, 6), textcoords="offset points", fontsize=9, ha="center"
         )
     panel.margins(x=0.12)
     panel.set(
         xscale="log", xlabel="radius of the cover", ylabel=f"regret after {steps:,} steps", ylim=(0, max(bounds) * 1.2)
     )
-    panel.legend(frameon=False, fontsize=9)
+    legend(panel)
     caption = "Finer covers save more discretisation than their size costs: the bound comes down to that of the class."
     return Figure(svg(figure), caption)

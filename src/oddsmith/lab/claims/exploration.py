@@ -12,7 +12,7 @@ from oddsmith.lab.claims.chain import INSTANCE, exact_error, exact_regret
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import feel_good
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, EDGE, MARKERS, legend, panels, svg
 from oddsmith.worlds.tables import TableWorld
 
 __all__ = ["exploration", "phase"]
@@ -50,10 +50,10 @@ def exploration(sizes: Sizes) -> Outcome:
         good = feel_good(TableExperts(INSTANCE), n_arms=2, steps=_STEPS, prior=belief)
         run = measure(good, world, steps=_STEPS, runs=runs)
         claims.append(at_most(f"Feel-Good, gamma 0, prior {prior:g}", "Zhang 2022", run.total, bound.bound))
-        panel.plot(horizons, 0.4 * horizons, color="grey", lw=1, ls=":", label="0.4 T: nothing is learnt")
+        panel.plot(horizons, 0.4 * horizons, color=EDGE, lw=1, ls=":", label="0.4 T: nothing is learnt")
         panel.set(xscale="log", yscale="log", xlabel="steps T", title=f"prior of the truth {prior:g}", ylim=(0.3, 2500))
     axes[0].set_ylabel("expected regret (lost rewards)")
-    axes[0].legend(frameon=False, fontsize=8)
+    legend(axes[0])
     text = (
         "Only arm 2 tells the two experts apart, and only the true expert wants it: until it is drawn once, nothing "
         "can be learnt. Lines are exact (a Markov chain), points are simulated."
@@ -88,13 +88,13 @@ def phase(_: Sizes) -> Outcome:
     doublings, prior = 30, 0.1
     etas = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
     curves = {eta: exact_regret("log", eta=eta, gamma=0.0, prior=prior, doublings=doublings) for eta in etas}
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     for i, (eta, (horizons, regret)) in enumerate(curves.items()):
         panel.plot(
             horizons, regret, color=COLOURS[i], ls=DASHES[i], marker=MARKERS[i], markevery=5, label=f"eta {eta:g}"
         )
     panel.set(xscale="log", yscale="log", xlabel="steps T", ylabel="expected regret (lost rewards), exact")
-    panel.legend(frameon=False, fontsize=9, title="learning rate")
+    legend(panel, title="learning rate")
     claims = [_limit(eta, curves[eta][1][-1], prior) for eta in (0.25, 0.5, 0.75)]
     per_decade = float((curves[1.0][1][-1] - curves[1.0][1][-11]) / (10 * np.log10(2)))
     kl = 0.8 * log(9.0)

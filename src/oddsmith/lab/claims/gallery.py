@@ -15,7 +15,7 @@ from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.policies.base import Policy
 from oddsmith.reports.page import Figure, Table
-from oddsmith.reports.style import COLOURS, panels, svg
+from oddsmith.reports.style import COLOURS, INK, legend, panels, svg
 from oddsmith.theory.bounds import Bound
 
 __all__ = ["everyone", "show"]
@@ -95,7 +95,8 @@ def show(
     ]
     claims.append(_sanity(ranked))
     rows = [_row(name, *entry) for name, entry in ranked]
-    table = Table(("algorithm", f"regret after {n_steps:,} steps", "± s.e.", "µs per step", "bound"), tuple(rows))
+    headers = ("algorithm", f"regret after {n_steps:,} steps", "± s.e.", "µs per step", "bound")
+    table = Table(headers, tuple(rows), "Regret, time and bound of each algorithm")
     return Outcome(*about, tuple(claims), (_figure(ranked, problem, n_steps),), (table,))
 
 
@@ -120,19 +121,19 @@ def _row(name: str, total: Any, seconds: float, bound: Bound | None) -> tuple[st
 
 
 def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
-    figure, (panel,) = panels(1, width=8.5, height=6.4)
+    figure, (panel,) = panels(height=0.8 + 0.24 * len(ranked))
     for i, (name, (total, _, bound)) in enumerate(reversed(ranked)):
         mean, error = mean_and_error(total)
         panel.barh(i, max(mean, 0.1), xerr=2 * error, color=COLOURS[_family(name)], height=0.7)
         if bound is not None:
-            panel.plot([bound.bound] * 2, [i - 0.4, i + 0.4], color="black", lw=1.5)
+            panel.plot([bound.bound] * 2, [i - 0.4, i + 0.4], color=INK, lw=1.5)
     names = [name for name, _ in reversed(ranked)]
     panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
     against = "the best arm" if problem.truth is not None else "the best expert"
-    panel.set_xlabel(f"regret to {against} after {steps:,} steps (black mark: its bound)")
+    panel.set_xlabel(f"regret to {against} after {steps:,} steps (upright mark: its bound)")
     for i, family in enumerate(("over experts", "without contexts", "linear and logistic")):
         panel.barh([0], [0], color=COLOURS[i], label=family)
-    panel.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3)
+    legend(panel)
     panel.set_axisbelow(True)
     return Figure(svg(figure), "Shorter is better; bars end at the mean, with two standard errors.")
 

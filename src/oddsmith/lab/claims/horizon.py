@@ -15,7 +15,7 @@ from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.recipes import feel_good, thompson_sampling
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, MARKERS, legend, panels, svg
 from oddsmith.theory.bounds import Bound
 from oddsmith.theory.constants import Constants
 
@@ -106,7 +106,7 @@ def _figure(horizons: list[int], totals: dict[str, list[Array]], bounds: dict[st
             if not np.isnan(bounds[name]).any():
                 panel.plot(horizons, bounds[name], ls="--", color=COLOURS[i], lw=1.2, label=f"bound: {name}")
         panel.set(xscale="log", yscale="log", xlabel="horizon T (steps)", title=f"{loss} loss")
-        panel.legend(fontsize=8, frameon=False)
+        legend(panel)
     axes[0].set(ylabel="regret after T steps (lost rewards)")
     ceiling = max(panel.get_ylim()[1] for panel in axes)
     for panel in axes:

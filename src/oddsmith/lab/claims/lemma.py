@@ -10,7 +10,7 @@ from oddsmith.arrays import Array
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, gts, instance, measure, no_more
 from oddsmith.lab.run import mean_and_error
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, band, panels, svg
+from oddsmith.reports.style import COLOURS, band, legend, panels, svg
 from oddsmith.theory.constants import c_square, lemma1
 from oddsmith.worlds.tables import TableWorld
 
@@ -79,16 +79,16 @@ def _two_experts(steps: int, runs: int) -> Claim:
 
 
 def _figure(curves: dict[str, Any]) -> Figure:
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     for i, (name, (total, bound)) in enumerate(curves.items()):
         at = np.unique(np.geomspace(1, len(total), 60).round().astype(int)) - 1
         points = np.array([mean_and_error(total[t]) for t in at])
         band(panel, at + 1, points[:, 0], points[:, 1], i, name)
         if bound is not None:
             panel.axhline(bound, color=COLOURS[i], lw=1, ls=":")
-            panel.annotate(f"bound: {name}", (1.1 * 3**i, bound), color=COLOURS[i], fontsize=8, va="bottom")
+            panel.annotate(f"bound: {name}", (1.1 * 3**i, bound), color=COLOURS[i], fontsize=9, va="bottom")
     panel.set(xscale="log", xlabel="steps", ylabel="total Gibbs gap Σ D so far (squared reward)", ylim=(0, None))
-    panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0.12, 0.88))
+    legend(panel)
     return Figure(
         svg(figure), "Every curve becomes flat below its own bound (dotted): learning ends, however long one plays."
     )

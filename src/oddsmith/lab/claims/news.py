@@ -14,7 +14,7 @@ from oddsmith.policies.auto import auto
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.reports.answer import interval
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, MARKERS, legend, panels, svg
 from oddsmith.worlds.news import ARTICLE_COLUMNS, NewsWorld
 
 __all__ = ["lives", "memory"]
@@ -91,7 +91,7 @@ def memory(sizes: Sizes) -> Outcome:
 
 
 def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
-    figure, (panel,) = panels(1, width=9)
+    figure, (panel,) = panels()
     panel.set_axisbelow(True)
     names = list(dict.fromkeys(name for name, _ in shares))
     ordered = sorted(shares, key=lambda one: one[1], reverse=True)
@@ -122,14 +122,14 @@ def lives(sizes: Sizes) -> Outcome:
         claims.append(in_order(f"regret per step falls with life, {name}", _WHERE, falling, means))
         what = f"regret per step, life {_SHORT} less life {_LONG}, {name}"
         claims.append(_apart(what, values[0] - values[-1]))
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     for i, (name, values) in enumerate(lost.items()):
         points = np.array([mean_and_error(one) for one in values])
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "ls": ("-", "--")[i]}
         panel.errorbar(spans, points[:, 0], 2 * points[:, 1], label=name, capsize=4, **style)
     panel.set(xscale="log", xlim=(40, 1000), ylim=(0, None))
     panel.set(xlabel="life of an article (steps)", ylabel="regret per step")
-    panel.legend(frameon=False)
+    legend(panel)
     text = (
         f"As many articles are on offer whatever their life (3 to 7), {steps:,} steps, {runs} runs, learners "
         "with a memory: only the rate at which articles are replaced differs."

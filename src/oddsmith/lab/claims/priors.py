@@ -8,7 +8,7 @@ from oddsmith.lab.bayes import bayes_regret
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, at_most, between, gts, instance, measure
 from oddsmith.lab.run import mean_and_error
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, MARKERS, legend, panels, svg
 from oddsmith.worlds.tables import random_table
 
 __all__ = ["bayes", "prior"]
@@ -66,7 +66,7 @@ def _prior_figure(surprise: Array, series: dict[str, Array], c: float, steps: in
     right.set(xlabel="ln 1/p of the true expert (nats)", ylabel=f"regret after {steps:,} steps", title="What it costs")
     right.set_ylim(bottom=0)
     for panel in (left, right):
-        panel.legend(frameon=False, fontsize=9)
+        legend(panel)
     return Figure(svg(figure), "Both grow in a straight line with the logarithm of the prior's inverse.")
 
 
@@ -100,14 +100,14 @@ def bayes(sizes: Sizes) -> Outcome:
     ratio, error = other.mean / one.mean, float(np.hypot(one.error / one.mean, other.error / other.mean))
     what = "two pairs with the same H + KL (2.08), hence the same bound: ratio of their regrets"
     claims.append(between(what, "Corollary 2", ratio, 0.7, 1.3, error=error))
-    figure, (panel,) = panels(1, width=7)
+    figure, (panel,) = panels()
     for i, (name, result) in enumerate(zip(_PAIRS, results, strict=True)):
         label = f"{name} ({result.surprise:.2f})"
         panel.errorbar(
             result.surprise, result.mean, 2 * result.error, fmt=MARKERS[i], color=COLOURS[i], ms=8, label=label
         )
     panel.set(xlabel="H(p*) + KL(p*, p), nats", ylabel=f"Bayes regret after {steps:,} steps", ylim=(0, None))
-    panel.legend(frameon=False, fontsize=9)
+    legend(panel)
     text = "8 experts; in each run another one is true, drawn from p*, while the policy starts from p."
     caption = "The larger the cross entropy of truth and belief, the larger the regret; equal ones cost about the same."
     return Outcome("Bayes regret and a wrong prior", text, tuple(claims), (Figure(svg(figure), caption),))

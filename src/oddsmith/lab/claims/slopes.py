@@ -11,7 +11,7 @@ from oddsmith.lab.claims.chain import INSTANCE, exact_regret
 from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import feel_good, squarecb
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, DASHES, MARKERS, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, MARKERS, legend, panels, svg
 from oddsmith.worlds.tables import TableWorld
 
 __all__ = ["slopes"]
@@ -98,11 +98,11 @@ def _fit(curve: _Rates) -> tuple[float, float]:
 
 
 def _figure(curves: dict[str, _Rates], shown: dict[str, str]) -> Figure:
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     for i, (name, curve) in enumerate(curves.items()):
         style = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i], "ms": 5}
         panel.errorbar(curve.horizons, curve.mean, 2 * curve.error, label=shown[name], **style)
     panel.set(xscale="log", yscale="log", xlabel="horizon T (steps); the truth's prior is 1/T", ylabel="regret")
-    panel.legend(frameon=False, fontsize=9, title="exponent of T")
+    legend(panel, title="exponent of T")
     caption = "On log scales: no exploration is linear, tuned exploration stays below slope 2/3, the rivals have 1/2."
     return Figure(svg(figure), caption)

@@ -5,7 +5,7 @@ import numpy as np
 from oddsmith.lab.claims.base import Claim, Outcome, Sizes, instance, measure
 from oddsmith.policies.recipes import thompson_sampling
 from oddsmith.reports.page import Figure
-from oddsmith.reports.style import COLOURS, DASHES, panels, svg
+from oddsmith.reports.style import COLOURS, DASHES, INK, legend, panels, svg
 
 __all__ = ["special_case"]
 
@@ -30,7 +30,7 @@ def special_case(sizes: Sizes) -> Outcome:
             "largest difference between odds and Pr(arm is best)", "Section 3", "0", f"{odds_off:.1e}", odds_off < 1e-9
         ),
     )
-    figure, (panel,) = panels(1, width=7.5)
+    figure, (panel,) = panels()
     leaders = np.argsort(-run.traces["posterior"][60, 0])[:4]
     shown = slice(0, 150)
     at = np.arange(1, steps + 1)
@@ -38,9 +38,9 @@ def special_case(sizes: Sizes) -> Outcome:
         who = "the true expert" if expert == 0 else f"expert {expert}"
         panel.plot(at[shown], run.traces["posterior"][shown, 0, expert], color=COLOURS[i], ls=DASHES[i], label=who)
         panel.plot(at[shown][::6], bayes[shown, 0, expert][::6], "o", mfc="none", color=COLOURS[i], ms=5)
-    panel.plot([], [], "o", mfc="none", color="black", label="Bayes' rule, by hand")
+    panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, by hand")
     panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
-    panel.legend(frameon=False, fontsize=9)
+    legend(panel)
     text = "With log loss, eta 1 and gamma 0 every weight is multiplied by the likelihood of the reward: Bayes' rule."
     caption = "One run: the weights (lines) and the posterior multiplied out by hand (rings) are the same."
     return Outcome("Thompson sampling as a special case", text, claims, (Figure(svg(figure), caption),))

@@ -1,0 +1,50 @@
+"""Colours and type of pages and reports in both themes, the one place for them in Python.
+
+The service's page has the same in its style sheet, and a test holds the two together. The eight colours of lines are
+Okabe and Ito's, darker on light ground and lighter on dark: 3:1 against their ground at least, words 4.5:1.
+"""
+
+__all__ = ["COLOURS", "EDGE", "INK", "MONO", "RULE", "SHEET", "SOFT", "THEMES", "TYPE", "variables"]
+
+THEMES: dict[str, tuple[str, str]] = {  # by name: on light ground, on dark ground
+    "ground": ("#f4f5f7", "#101317"),
+    "sheet": ("#ffffff", "#171b21"),
+    "raised": ("#f0f2f4", "#20262e"),
+    "ink": ("#1d2126", "#e8eaed"),
+    "soft": ("#565d66", "#a3abb5"),
+    "rule": ("#dcdfe3", "#2e353e"),
+    "edge": ("#868d96", "#6d7681"),
+    "link": ("#005a9c", "#8ab4ff"),
+    "well": ("#00674b", "#4fd0a5"),
+    "look": ("#8a5a00", "#f0b429"),
+    "broken": ("#b3261e", "#ff8a80"),
+    "c1": ("#005a9c", "#6f9dff"),
+    "c2": ("#b83a00", "#f06a2a"),
+    "c3": ("#008563", "#1fb58a"),
+    "c4": ("#c25a98", "#e59bc8"),
+    "c5": ("#a87e00", "#f2c230"),
+    "c6": ("#3592cc", "#7cd0f7"),
+    "c7": ("#23282e", "#e9ecef"),
+    "c8": ("#7b828b", "#868e98"),
+}
+TYPE = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
+COLOURS = tuple(THEMES[f"c{i}"][0] for i in range(1, 9))
+"""The colours of lines, as figures are drawn: on light ground."""
+INK, SOFT, EDGE, RULE, SHEET = (THEMES[name][0] for name in ("ink", "soft", "edge", "rule", "sheet"))
+
+_DRAWN = ("ink", "soft", "edge", "rule", "sheet", *(f"c{i}" for i in range(1, 9)))
+
+
+def variables() -> str:
+    """CSS: colours and type as variables, and rules that give them to the shapes of figures.
+
+    The dark theme is for dark screens only: paper is light. Figures have the light colours as attributes.
+    """
+    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in THEMES.items()) for i in (0, 1))
+    themes = [
+        f":root{{color-scheme:light;{light};--type:{TYPE};--mono:{MONO}}}",
+        f"@media screen and (prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}",
+    ]
+    rules = [f'[{part}="{THEMES[name][0]}"]{{{part}:var(--{name})}}' for name in _DRAWN for part in ("fill", "stroke")]
+    return "\n".join([*themes, *rules])
