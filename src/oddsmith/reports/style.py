@@ -47,6 +47,7 @@ LOOK: dict[str, Any] = {
     "axes.edgecolor": EDGE,
     "axes.labelcolor": SOFT,
     "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)!r})",
     "axes.grid": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
