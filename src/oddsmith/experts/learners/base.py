@@ -68,6 +68,8 @@ class Belief(NamedTuple):
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
     """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first, a mixture of the first two."""
+    if len(beliefs) == 1:
+        return Belief(beliefs[0].mean[..., None, :], beliefs[0].sd[..., None, :])
     *lead, n_arms = beliefs[0].mean.shape
     shape = (*lead, len(beliefs) + (portion is not None), n_arms)
     every = Belief(np.empty(shape), np.empty(shape))

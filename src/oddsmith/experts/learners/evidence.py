@@ -171,15 +171,13 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
         compiled.learn_row(*models, arm, *row)
         return
     phi, reward, own, total = row
-    size, heft, start = len(phi), 1 / (1 + 1 / total), float(start_of(models.sums))
-    errors, variances = np.empty(len(models.evidence)), np.empty(len(models.evidence))
-    for ridge, (covariance, weights) in enumerate(zip(models.covariance[:, arm], models.weights[:, arm], strict=True)):
-        gain = dspmv(size, 1.0, covariance, phi)
-        values, variance = own + weights @ phi, max(float(phi @ gain), 0.0)
-        errors[ridge] = reward - values[0] - start * (1 - values[1])
-        variances[ridge] = variance + 1 / total
-        shrink = heft / (1 + heft * variance)
-        weights += ((np.array([reward, 1.0]) - values) * shrink)[:, None] * gain
-        dspr(size, -shrink, gain, covariance, overwrite_ap=True)
-    score(models.evidence, errors, variances)
+    covariance, weights, heft = models.covariance[:, arm], models.weights[:, arm], 1 / (1 + 1 / total)
+    gains = [dspmv(len(phi), 1.0, packed, phi) for packed in covariance]
+    variance = np.array([max(float(phi @ gain), 0.0) for gain in gains])
+    missed = np.array([reward, 1.0]) - (own + weights @ phi)
+    shrink = heft / (1 + heft * variance)
+    weights += (missed * shrink[:, None])[..., None] * np.array(gains)[:, None]
+    for packed, gain, by in zip(covariance, gains, shrink, strict=True):
+        dspr(len(phi), -by, gain, packed, overwrite_ap=True)
+    score(models.evidence, missed[:, 0] - float(start_of(models.sums)) * missed[:, 1], variance + 1 / total)
     models.sums[:] += (reward, 1.0)
