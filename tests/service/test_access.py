@@ -35,6 +35,8 @@ TABLE = {  # written down once more, not read from the code
     "/v1/decisions": {"read", "admin"},
     "/v1/decisions/{id}": {"read", "admin"},
     "/v1/posterior": {"read", "admin"},
+    "/v1/posterior/history": {"read", "admin"},
+    "/v1/series": {"read", "admin"},
     "/v1/stats": {"read", "admin"},
     "/v1/changes": {"read", "admin"},
     "/metrics": {"read", "admin"},

@@ -30,6 +30,8 @@ OPENS: dict[str, set[str]] = {
         "/v1/decisions",
         "/v1/decisions/{id}",
         "/v1/posterior",
+        "/v1/posterior/history",
+        "/v1/series",
         "/v1/stats",
         "/v1/changes",
         "/metrics",

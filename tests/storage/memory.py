@@ -1,11 +1,13 @@
 """A store in memory: events in a list, for tests of folds over many small logs."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
-from oddsmith.storage import DecisionMade, Event, ExpertChange, Line, Snapshot
+from oddsmith.storage import ConfigurationChange, DecisionMade, Event, ExpertChange, Line, Snapshot
 from oddsmith.storage.base import Erased, Late, Rule, line_of
+from oddsmith.storage.drawn import Drawn
 
 __all__ = ["Memory"]
 
@@ -20,6 +22,7 @@ class Memory:
         self.kept: dict[int, tuple[Snapshot, bytes]] = {}
         self.asked: list[int] = []
         self.erased: set[int] = set()
+        self.about: dict[str, Any] = {}
 
     def append(self, *events: Event) -> int:
         """The position of the last."""
@@ -34,15 +37,24 @@ class Memory:
         return (line_of(event, place) for place, event in self.events if after < place <= until)
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
-        return [line for line in self.lines(0, until) if line.id in ids and not line.kind.startswith("expert")]
+        return [line for line in self.lines(0, until) if line.id in ids and line.of_decision]
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         made = {place: event.decision for place, event in self.events if isinstance(event, DecisionMade)}
         self.asked.append(len(positions))
         return [made[place]._replace(context=Erased()) if place in self.erased else made[place] for place in positions]
 
+    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+        made = {place: event for place, event in self.events if isinstance(event, DecisionMade)}
+        events = [made[place] for place in positions]
+        return [Drawn.of(event.decision, event.own, shadow=event.shadow) for event in events]
+
     def changes(self) -> list[Line]:
-        return [line_of(event, place) for place, event in self.events if isinstance(event, ExpertChange)]
+        return [
+            line_of(event, place)
+            for place, event in self.events
+            if isinstance(event, ExpertChange | ConfigurationChange)
+        ]
 
     def snapshots(self) -> list[Snapshot]:
         return [self.kept[place][0] for place in sorted(self.kept)]

@@ -82,12 +82,12 @@ def test_what_is_due_after_a_position() -> None:
     store.append(made("a"), Reward("a", 1.0, 0.0), made("b"), Reward("b", 0.5, 0.0), made("c"))  # settled at 20 and 40
     store.append(Correction("b", 0.25, 0.0, "k"), DefaultReward("c", 0.0, 0.0), Correction("a", 1.0, 0.0, "k"))
     due = due_after(store, 0, 80)
-    counts = [Count(20, 10, 1.0), Count(40, 30, 0.25), Count(70, 50, 0.0)]
+    counts = [Count(20, 10, 1.0), Count(40, 30, 0.25), Count(70, 50, 0.0, is_default=True)]
     assert [item for item in due.items if isinstance(item, Count)] == counts
-    assert [item.position for item in due.items] == [10, 20, 30, 40, 50, 70]
+    assert [item.position for item in due.items] == [10, 20, 30, 40, 50, 60, 70, 80]
     assert due.rewritten == 0
     later = due_after(store, 50, 80)
-    assert later.items == [Count(70, 50, 0.0)]
+    assert [item for item in later.items if isinstance(item, Count)] == counts[2:]
     assert later.since is not None
     assert (later.since.position, later.waiting, later.oldest) == (60, 3, 0.0)
     assert later.rewritten == 40  # a's correction to what it was changes nothing

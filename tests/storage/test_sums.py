@@ -22,7 +22,7 @@ from oddsmith.storage import (
 )
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Late, Store, line_of
-from oddsmith.storage.sums import ArmSum, Sums
+from oddsmith.storage.sums import ArmCounts, ArmSum, Sums
 from storage.memory import Memory
 from storage.samples import append, policy
 from storage.test_contract import Open, opened
@@ -37,9 +37,10 @@ def log(n: int, n_arms: int, seed: int = 0) -> Iterator[Event]:
     rng, rewarded = np.random.default_rng(seed), set()
     for i in range(n):
         names = ("here", f"arm {int(n_arms * rng.random() ** 2)}")
-        arm = names[int(rng.random() < 0.8)]
-        odds = np.array([0.5, 0.5])
-        yield DecisionMade(f"d{i}", od.Decision(i + 1, None, None, arm, odds, np.full(4, 0.5)), 0, 0.0)
+        index = int(rng.random() < 0.8)
+        drawn: Any = {"index": index, "arms": names}
+        decision = od.Decision(i + 1, None, None, names[index], np.array([0.5, 0.5]), np.full(4, 0.5), **drawn)
+        yield DecisionMade(f"d{i}", decision, 0, 0.0)
         if rng.random() < 0.6:
             yield DefaultReward(f"d{i}", 0.0, 0.0)
             rewarded.add(f"d{i}")
@@ -67,18 +68,24 @@ def by_hand(events: list[tuple[int, Event]], until: int, late: Late) -> dict[str
     return found
 
 
-def check(sums: Sums, wanted: dict[str, tuple[int, int, float]]) -> None:
-    assert {arm: one[1:3] for arm, one in sums.arms.items()} == {arm: one[:2] for arm, one in wanted.items()}
+def check(sums: Sums | None, wanted: dict[str, tuple[int, int, float]]) -> None:
+    counts = arms_of(sums)
+    assert {arm: one[1:3] for arm, one in counts.by_name.items()} == {arm: one[:2] for arm, one in wanted.items()}
     for arm, (_, _, total) in wanted.items():
-        assert sums.arms[arm].total == pytest.approx(total, abs=1e-9)
-    assert sums.others == ArmSum()
+        assert counts.by_name[arm].total == pytest.approx(total, abs=1e-9)
+    assert counts.others == ArmSum()
+
+
+def arms_of(sums: Sums | None) -> ArmCounts:
+    assert sums is not None
+    return sums.arms
 
 
 @pytest.mark.parametrize("late", ["arrives", "rewrites"])
 def test_sums_are_what_the_log_says_from_anywhere_to_anywhere(late: Late) -> None:
     store: Any = Memory(step=1, late=late)
     store.append(*log(60, 8))
-    live = Folded(JUDGE.init(), 0, JUDGE)
+    live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums())
     places = range(1, store.head() + 1, 7)
     seen = {}
     for until in places:
@@ -97,7 +104,9 @@ def test_without_before_a_late_reward_would_count_twice(monkeypatch: Any) -> Non
     monkeypatch.setattr(
         Sums,
         "take",
-        lambda self, item, decision: take(self, item._replace(**{"before": None} if decision else {}), decision),
+        lambda self, step: take(
+            self, step._replace(item=step.item._replace(**{"before": None} if step.decision else {}))
+        ),
     )
     with pytest.raises(AssertionError):
         test_sums_are_what_the_log_says_from_anywhere_to_anywhere("arrives")
@@ -116,26 +125,26 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
 
 
 def test_rare_arms_are_counted_together_wherever_a_fold_begins(monkeypatch: Any) -> None:
-    monkeypatch.setattr("oddsmith.storage.sums._NAMED", 20)
+    monkeypatch.setattr("oddsmith.storage.sums.arms._NAMED", 20)
     store: Any = Memory(step=1)
     store.append(*log(400, 100, seed=1))
     wanted = by_hand(store.events, store.head(), "arrives")
-    live, seen = Folded(JUDGE.init(), 0, JUDGE), {}
+    live, seen = Folded(JUDGE.init(), 0, JUDGE, sums=Sums()), {}
     for until in range(1, store.head() + 1, 13):
         live = advance(store, JUDGE, live, until=until)
         seen[until] = live.sums
-        assert len(live.sums.arms) <= 20
+        assert len(arms_of(live.sums).by_name) <= 20
     for place in list(seen)[3::9]:
         save_snapshot(store, restore(store, JUDGE, until=place), 0.0)
     for until, sums in seen.items():
         assert restore(store, JUDGE, until=until).sums == sums
-    sums = restore(store, JUDGE).sums
-    every = [*sums.arms.values(), sums.others]
+    counts = arms_of(restore(store, JUDGE).sums)
+    every = [*counts.by_name.values(), counts.others]
     for i in range(3):
         assert sum(one[1 + i] for one in every) == pytest.approx(sum(one[i] for one in wanted.values()), abs=1e-9)
-    assert sums.others.decided > 0
+    assert counts.others.decided > 0
     assert all(0 <= one.total <= one.rewarded <= one.decided for one in every)
-    assert sums.arms["here"][1:3] == wanted["here"][:2]  # the most drawn one is never forgotten
+    assert counts.by_name["here"][1:3] == wanted["here"][:2]  # the most drawn one is never forgotten
 
 
 def test_where_contexts_are_gone_corrections_are_counted_all_the_same() -> None:
@@ -148,4 +157,4 @@ def test_where_contexts_are_gone_corrections_are_counted_all_the_same() -> None:
     save_snapshot(store, restore(store, ucb), 0.0)
     store.append(Correction("d0", 0.0, 0.0, "k"))
     store.erased = set(range(1, 12))
-    assert restore(store, ucb).sums.arms["0"][1:] == (3, 3, 2.0)
+    assert arms_of(restore(store, ucb).sums).by_name["0"][1:] == (3, 3, 2.0)

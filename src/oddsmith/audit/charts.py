@@ -16,12 +16,13 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import gts_inside
 from oddsmith.progress import progress
 from oddsmith.saving import unpack_part
-from oddsmith.storage.accounts import Account, Count
+from oddsmith.storage.accounts import Account, Count, Shown
 from oddsmith.storage.base import Line, Reading, Snapshot
 from oddsmith.storage.due import in_order
-from oddsmith.storage.folding import Folded, roster_change, settle, with_decisions
+from oddsmith.storage.folding import Folded, roster_change, settle
 from oddsmith.storage.rows import EARLY
 from oddsmith.storage.sqlite.files import FileFacts, file_facts
+from oddsmith.storage.steps import with_decisions
 
 __all__ = ["Chart", "RECENT", "chart_of"]
 
@@ -112,7 +113,7 @@ def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool
     return True
 
 
-def _read_lines(chart: Chart) -> tuple[list[Count | Line], list[int]]:
+def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
     """What is to be folded, and the positions of the last decisions."""
     accounts: dict[str, Account] = {}
     changes: list[Line] = []

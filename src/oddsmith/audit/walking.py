@@ -19,6 +19,7 @@ from oddsmith.errors import OddsmithError
 from oddsmith.policies.base import Policy
 from oddsmith.saving import unpack_part
 from oddsmith.storage.base import ContextErased, Evidence, Line, Reading
+from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.folding import Change, Folded, begun, copied, refold
 from oddsmith.storage.thinning import thinned
 
@@ -87,8 +88,9 @@ def made_with(line: Line) -> bool:
 def start_of(reading: Reading, policy: Policy) -> Folded:
     """The state before any event: the one it was begun with, else the prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
-        return begun(reading, policy, unpack_part(reading.content(0), policy, "the snapshot at position 0"))
-    return begun(reading, policy, policy.init())
+        state = unpack_part(reading.content(0), policy, "the snapshot at position 0")
+        return begun(reading, policy, state)._replace(sums=None)
+    return begun(reading, policy, policy.init())._replace(sums=None)
 
 
 def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Decision | None, Evidence, str]]:
@@ -174,6 +176,10 @@ class Ahead:
         if all(position in self._decisions for position in positions):
             return [self._decisions[position] for position in positions]
         return self._reading.decisions(positions)
+
+    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+        """What the arms of these decisions were drawn from."""
+        return self._reading.drawn(positions)
 
     def _look_ahead(self) -> None:
         new = list(islice(self._reading.lines(self._last, self._head), _WINDOW))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -144,6 +144,14 @@ class Calls:
     def stats(self, *, skip: int = 0, limit: int = 100) -> Steps[dict[str, Any]]:
         """Counts and positions: events, arms (`limit` of them, the most drawn first, after `skip`), experts."""
         return self._get("/v1/stats", dict, skip=skip, limit=limit)
+
+    def series(self, *, range: Literal["hour", "day", "week", "all"] = "day") -> Steps[dict[str, Any]]:
+        """Sums by time, in all and by arm: buckets of the last hour, day or week of decisions, or of all time."""
+        return self._get("/v1/series", dict, range=range)
+
+    def posterior_history(self) -> Steps[dict[str, Any]]:
+        """The weight of each expert on the way, at most 200 points, and what happened to experts, arms and rewards."""
+        return self._get("/v1/posterior/history", dict)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
         """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""

@@ -111,6 +111,8 @@ class Client(_Base):
     changes = _now(Calls.changes)
     decision = _now(Calls.decision)
     posterior = _now(Calls.posterior)
+    posterior_history = _now(Calls.posterior_history)
+    series = _now(Calls.series)
     stats = _now(Calls.stats)
     ready = _now(Calls.ready)
 
@@ -162,6 +164,8 @@ class AsyncClient(_Base):
     changes = _later(Calls.changes)
     decision = _later(Calls.decision)
     posterior = _later(Calls.posterior)
+    posterior_history = _later(Calls.posterior_history)
+    series = _later(Calls.series)
     stats = _later(Calls.stats)
     ready = _later(Calls.ready)
 

@@ -11,7 +11,8 @@ from oddsmith.policies.base import Policy
 from oddsmith.storage.arms import arms_at, arms_of
 from oddsmith.storage.base import Line, Store
 from oddsmith.storage.events import ARMS, ConfigurationChange
-from oddsmith.storage.folding import Change, Item, policy_at
+from oddsmith.storage.folding import Change, policy_at
+from oddsmith.storage.sums import Step
 
 __all__ = ["add_arms", "arms_after", "check_arms", "refusal", "served_arms"]
 
@@ -44,9 +45,9 @@ def served_arms(store: Store, position: int) -> Arms | None:
     return None if names is None else Arms(names)
 
 
-def arms_after(steps: Sequence[Item], arms: Arms | None, experiment: str) -> Arms | None:
+def arms_after(steps: Sequence[Step], arms: Arms | None, experiment: str) -> Arms | None:
     """The arms after these steps of a fold; those that another replica has added are told in the log."""
-    for item, _ in steps:
+    for item in (step.item for step in steps):
         if isinstance(item, Line) and (names := arms_of(item)) is not None:
             arms = Arms(names)
             _log.warning("experiment %s has the arms %s from now on: its file must name them", experiment, list(arms))

@@ -26,15 +26,14 @@ from oddsmith.storage.due import Due, due_after
 from oddsmith.storage.folding import (
     Folded,
     HalfLearnt,
-    Item,
     recover,
     settle,
     snapshot_of,
     start_before,
-    with_decisions,
 )
 from oddsmith.storage.ladder import Ladder
-from oddsmith.storage.sums import Sums
+from oddsmith.storage.steps import with_decisions
+from oddsmith.storage.sums import Step, Sums
 
 __all__ = ["Follower", "Now"]
 
@@ -111,8 +110,8 @@ class Follower:
 
     @property
     def sums(self) -> Sums:
-        """What was drawn and earned by arm, as of the state."""
-        return self._folded.sums
+        """What pages show of the log, as of the state."""
+        return self._folded.sums or Sums()
 
     @property
     def lag_s(self) -> float:
@@ -222,7 +221,7 @@ class Follower:
         await asyncio.to_thread(self._store.keep, snapshot, content)
         self.snapshot, self.snapshot_time, self.unsaved = folded.position, snapshot.time, 0
 
-    def _look(self, after: int, gathers: bool) -> tuple[int, Due, list[Item], Due]:
+    def _look(self, after: int, gathers: bool) -> tuple[int, Due, list[Step], Due]:
         """The position to go on to, what is due up to there, with decisions, and what is left for later."""
         head, left = self._store.head(), _NOTHING
         due = due_after(self._store, after, head)
@@ -233,9 +232,9 @@ class Follower:
         for item in due.items:
             if isinstance(item, Line) and item.kind == "expert added":
                 self._load_expert(item.id)
-        return head, due, list(with_decisions(self._store, due.items)), left
+        return head, due, list(with_decisions(self._store, due.items, self._folded.sums)), left
 
-    async def _settled(self, folded: Folded, steps: list[Item], head: int) -> Folded:
+    async def _settled(self, folded: Folded, steps: list[Step], head: int) -> Folded:
         """The state at `head`. States in between are not published: a value may come from a later correction."""
         if folded.policy.in_place:
             async with self.learning:
@@ -292,6 +291,6 @@ class Follower:
         self._reached.reach(folded.position)
 
 
-def _learnt(steps: list[Item]) -> int:
+def _learnt(steps: list[Step]) -> int:
     """How many of these steps are rewards: decisions that are made are only counted."""
-    return sum(isinstance(item, Count) for item, _ in steps)
+    return sum(isinstance(step.item, Count) for step in steps)

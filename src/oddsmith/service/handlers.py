@@ -129,7 +129,7 @@ async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
         await _known(experiment, head, patience=_GLANCE)
     follower, guard = experiment.follower, experiment.follower.now.experts
     sums = follower.sums
-    by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms
+    by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms.by_name
     ranked = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)  # of equals those first drawn
     arms = {arm: _arm_count(experiment, by_arm[arm]) for arm in ranked[query.skip : query.skip + query.limit]}
     failures = guard.failures() if isinstance(guard, Guarded) else {}
@@ -145,7 +145,7 @@ async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
         {str(kind): times for kind, times in events.items()},
         arms,
         len(by_arm),
-        _arm_count(experiment, sums.others),
+        _arm_count(experiment, sums.arms.others),
         judged,
         follower.refused,
         follower.snapshot,

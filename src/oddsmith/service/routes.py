@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from oddsmith.service import deciding as d
+from oddsmith.service import figure_messages as fm
+from oddsmith.service import figures as f
 from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
 from oddsmith.service import reading as r
@@ -69,6 +71,16 @@ ROUTES = (
     Route("GET", "/v1/decisions", r.decisions, "The latest decisions.", _READ, rm.DecisionsQuery, rm.Decisions),
     Route("GET", "/v1/decisions/{id}", h.decision, "One decision.", _READ, m.DecisionQuery, m.DecisionRecord),
     Route("GET", "/v1/posterior", h.posterior, "The weight of each expert.", _READ, m.Query, m.PosteriorAnswer),
+    Route(
+        "GET",
+        "/v1/posterior/history",
+        f.posterior_history,
+        "The weight of each expert on the way.",
+        _READ,
+        m.Query,
+        fm.PosteriorHistory,
+    ),
+    Route("GET", "/v1/series", f.series, "Sums by time, in all and by arm.", _READ, fm.SeriesQuery, fm.SeriesAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
     Route("GET", "/v1/changes", r.changes, "Wait for news.", _READ, rm.ChangesQuery, rm.Changes, waits=True),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),

@@ -5,19 +5,42 @@ from typing import NamedTuple
 
 from oddsmith.storage.base import Late, Line, Rule
 
-__all__ = ["Account", "Count"]
+__all__ = ["Account", "Count", "Shown"]
 
 
 class Count(NamedTuple):
     """A step of the fold: the decision made at `made` counts at `position` with `value`.
 
-    With `before`, it has counted already, with that value, and turns into this one.
+    With `before`, it has counted already, with that value, and turns into this one. `is_default` says that the value is
+    the default's, `was_default` that the one before was. `time` is that of the line at `position`, `decided` that of
+    the decision.
     """
 
     position: int
     made: int
     value: float
     before: float | None = None
+    is_default: bool = False
+    was_default: bool = False
+    time: float = 0.0
+    decided: float = 0.0
+
+
+class Shown(NamedTuple):
+    """A step of the fold: the decision made at `made`, at this time, was deferred, and activated at `position`."""
+
+    position: int
+    made: int
+    time: float
+
+
+class _Turn(NamedTuple):
+    """From here on a decision has this value, which may be the default."""
+
+    value: float
+    is_default: bool
+    position: int
+    time: float
 
 
 class Account:
@@ -36,26 +59,31 @@ class Account:
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))
     >>> account.take(Line(2, "default", "a", "", 0.0, 60.0, False, None))
     >>> account.take(Line(9, "reward", "a", "", 1.0, 99.0, False, None))
-    >>> account.counts
-    (Count(position=2, made=1, value=0.0, before=None), Count(position=9, made=1, value=1.0, before=0.0))
+    >>> [count[:4] for count in account.counts]
+    [(2, 1, 0.0, None), (9, 1, 1.0, 0.0)]
     """
 
-    __slots__ = ("_turns", "correction", "default", "deferred", "late", "made", "parts", "rule", "settled", "shown")
+    __slots__ = (
+        *("_turns", "activated", "correction", "decided", "default", "deferred", "late", "made", "parts", "rule"),
+        *("settled", "shown"),
+    )
 
     def __init__(self, rule: Rule, late: Late) -> None:
         self.rule, self.late = rule, late
         self.made: int = 0
+        self.decided = 0.0  # when
         self.deferred = self.shown = False
+        self.activated: int = 0  # where a deferred decision began to count
         self.parts: tuple[float, ...] = ()
         self.default: float | None = None
         self.correction: float | None = None
         self.settled: int = 0
-        self._turns: tuple[tuple[int, float], ...] = ()  # where the value became what, but for corrections
+        self._turns: tuple[_Turn, ...] = ()  # where the value became what, but for corrections
 
     def take(self, line: Line) -> None:
         """Take the next line."""
         if line.kind == "decision":
-            self.made, self.deferred = line.position, bool(line.deferred)
+            self.made, self.decided, self.deferred = line.position, line.time, bool(line.deferred)
         elif line.kind == "activation":
             self.shown = True
         elif line.kind == "reward" and line.value is not None:
@@ -64,10 +92,14 @@ class Account:
             self.default = line.value
         elif line.kind == "correction":
             self.correction = line.value
+        if self.made and self.deferred and self.shown and not self.activated:
+            self.activated = line.position
         if not self.settled and self._complete():
             self.settled = line.position
-        if self.settled and (not self._turns or self._turns[-1][1] != self._rewarded):
-            self._turns = (*self._turns, (line.position, self._rewarded))
+        if self.settled:
+            now = _Turn(self._rewarded, not self.parts, line.position, line.time)
+            if not self._turns or self._turns[-1][:2] != now[:2]:
+                self._turns = (*self._turns, now)
 
     def _complete(self) -> bool:
         has_value = self.default is not None or (self.rule == "first" and bool(self.parts))
@@ -79,12 +111,15 @@ class Account:
         if not self.settled:
             return ()
         if self.late == "rewrites" or self.correction is not None or len(self._turns) == 1:
-            return (Count(self.settled, self.made, self.value),)
-        befores = (None, *(value for _, value in self._turns))
-        return tuple(
-            Count(position, self.made, value, before)
-            for (position, value), before in zip(self._turns, befores, strict=False)
-        )
+            is_default = not self.parts and self.correction is None
+            time = self._turns[0].time
+            return (Count(self.settled, self.made, self.value, None, is_default, False, time, self.decided),)
+        counts: list[Count] = []
+        before: tuple[float | None, bool] = (None, False)
+        for value, is_default, position, time in self._turns:
+            counts.append(Count(position, self.made, value, before[0], is_default, before[1], time, self.decided))
+            before = value, is_default
+        return tuple(counts)
 
     @property
     def value(self) -> float:

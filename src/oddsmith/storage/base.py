@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, OddsmithError, StoreFailed
+from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.events import (
     ARMS,
     Activation,
@@ -158,6 +159,9 @@ class Foldable(Protocol):
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
+
+    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+        """What the arms of the decisions at these positions were drawn from, in this order; None for a damaged one."""
 
 
 class Reading(Foldable, Protocol):

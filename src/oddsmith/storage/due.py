@@ -1,11 +1,11 @@
 """What is due: the steps of a fold that a state does not know, in order, and whether it must begin earlier."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from math import inf
 from typing import NamedTuple
 
-from oddsmith.storage.accounts import Account, Count
+from oddsmith.storage.accounts import Account, Count, Shown
 from oddsmith.storage.base import Foldable, Line
 
 __all__ = ["Due", "due_after", "in_order"]
@@ -17,7 +17,7 @@ class Due(NamedTuple):
     `since` is the first line that rewrites; `waiting` says how many lines there are, and `oldest` when the first came.
     """
 
-    items: "list[Count | Line]"
+    items: "list[Count | Shown | Line]"
     rewritten: int
     since: Line | None = None
     waiting: int = 0
@@ -28,7 +28,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     """What happened in (after, until] that a state at `after` does not know."""
     accounts: dict[str, Account] = {}
     known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
-    lines: list[Line] = []  # decisions that were made, experts that came and went
+    lines: list[Line | Shown] = []  # decisions that were made, shown or corrected, experts that came and went
     since, waiting, oldest = None, 0, inf
     for line in _told(store, after, until):
         if line.position > after:
@@ -36,12 +36,14 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
         if not line.of_decision:
             lines += [line] if line.of_policy else []
             continue
-        if line.kind == "decision" and line.position > after:
+        if line.kind in ("decision", "correction") and line.position > after:
             lines.append(line)
         account = accounts.get(line.id)
         if account is None:
             account = accounts[line.id] = Account(store.rule, store.late)
         account.take(line)
+        if account.activated == line.position > after:
+            lines.append(Shown(line.position, account.made, account.decided))
         if line.position <= after and account.settled:
             known[line.id] = account.counts
         elif since is None and line.id in known and _rewritten(known[line.id], account.counts):
@@ -51,9 +53,11 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     return Due(in_order(counts.values(), lines, after), rewritten, since, waiting, oldest)
 
 
-def in_order(counts: Iterable[tuple[Count, ...]], lines: list[Line], after: int = 0) -> list[Count | Line]:
+def in_order(
+    counts: Iterable[tuple[Count, ...]], lines: Sequence[Line | Shown], after: int = 0
+) -> list[Count | Shown | Line]:
     """The steps of a fold after a position, in order."""
-    items: list[Count | Line] = [count for account in counts for count in account if count.position > after]
+    items: list[Count | Shown | Line] = [count for account in counts for count in account if count.position > after]
     return sorted([*lines, *items], key=lambda item: item.position)  # a decision comes before it counts
 
 

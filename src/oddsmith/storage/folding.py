@@ -7,7 +7,7 @@ an older snapshot is the start.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import NamedTuple, TypeAlias
 
@@ -24,17 +24,17 @@ from oddsmith.storage.accounts import Count
 from oddsmith.storage.arms import arms_of
 from oddsmith.storage.base import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
 from oddsmith.storage.due import due_after
-from oddsmith.storage.sums import Sums
+from oddsmith.storage.steps import sums_at, with_decisions
+from oddsmith.storage.sums import Step, Sums
 
-__all__ = ["Change", "Folded", "HalfLearnt", "Item", "advance", "begun", "copied"]
+__all__ = ["Change", "Folded", "HalfLearnt", "advance", "begun", "copied"]
 __all__ += ["policy_at", "recover", "refold", "restore", "roster_change", "save_snapshot", "settle"]
-__all__ += ["snapshot_of", "start_before", "with_decisions"]
+__all__ += ["snapshot_of", "start_before"]
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 """What an expert that came or went, or arms that joined, make of policy and state."""
 
 _log = logging.getLogger(__name__)
-_CHUNK = 500  # decisions in memory at a time
 
 
 class Folded(NamedTuple):
@@ -44,7 +44,7 @@ class Folded(NamedTuple):
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
     `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
-    `sums` are what was drawn and earned by arm. `secret` keys the digests of experts that join.
+    `sums` are what pages show of the log; None where they are not kept. `secret` keys the digests of experts that join.
     """
 
     state: State
@@ -53,16 +53,12 @@ class Folded(NamedTuple):
     refused: tuple[int, ...] = ()
     careful: bool = False
     lenient: bool = False
-    sums: Sums = Sums()
+    sums: Sums | None = None
     secret: bytes = bytes(16)
 
 
 class HalfLearnt(OddsmithError):
     """An expert raised while it learnt in place: the state may be half written, and is folded anew, carefully."""
-
-
-Item: TypeAlias = tuple[Count | Line, Decision | None]
-"""A decision that is made, or one that counts, or a change of the policy: the step of a fold."""
 
 
 def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
@@ -107,21 +103,19 @@ def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chan
         start = start_at(due.rewritten - 1)
         due = due_after(store, start.position, until)
     try:
-        steps = progress(with_decisions(store, due.items), len(due.items), "restoring")
+        steps = progress(with_decisions(store, due.items, start.sums), len(due.items), "restoring")
         return settle(start, steps, until, change)
     except ContextErased:
         if due is latest:
             raise
-    learnt = settle(newest, with_decisions(store, latest.items), until, change)
+    learnt = settle(newest, with_decisions(store, latest.items), until, change)  # whose sums are old
     again = start_at(start.position)  # the other was written into
     plain = judge(again.policy)
+    anew = with_decisions(store, due.items, again.sums)
     if plain is None:
-        sums = again.sums.copy()
-        for step in with_decisions(store, due.items):
-            sums.take(*step)
-        return learnt._replace(sums=sums)
+        return learnt._replace(sums=again.sums and again.sums.after(anew))
     bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
-    weighed = settle(bare, with_decisions(store, due.items), until, change)
+    weighed = settle(bare, anew, until, change)
     right = weighed.state._replace(experts=learnt.state.experts)
     return learnt._replace(state=right, refused=weighed.refused, sums=weighed.sums)
 
@@ -141,7 +135,7 @@ def advance(
     if due.rewritten:
         return restore(store, policy, until=end, change=change)
     try:
-        return settle(folded, with_decisions(store, due.items), end, change)
+        return settle(folded, with_decisions(store, due.items, folded.sums), end, change)
     except HalfLearnt:
         return restore(store, policy, until=end, change=change)
 
@@ -155,7 +149,8 @@ def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
 
 def snapshot_of(folded: Folded, time: float) -> tuple[Snapshot, bytes]:
     """The state as a snapshot and its content, for `Store.keep`."""
-    content = pack(folded.policy, folded.state, {"position": folded.position, "sums": folded.sums.to_json()})
+    sums = None if folded.sums is None else folded.sums.to_json()
+    content = pack(folded.policy, folded.state, {"position": folded.position, "sums": sums})
     return Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time), content
 
 
@@ -174,7 +169,8 @@ def start_before(
     """The newest snapshot at or before `latest`, else the state before any event; of a judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
-        return begun(store, policy, policy.init())
+        first = begun(store, policy, policy.init())
+        return first._replace(sums=None) if is_judge else first
     position = usable[-1].position
     try:
         content = store.content(position)
@@ -189,12 +185,12 @@ def start_before(
     if is_judge:
         return Folded(unpack_part(content, policy, source), position, policy)
     state, about = unpack(content, policy, source)
-    return begun(store, policy, state)._replace(position=position, sums=Sums.from_json(about["sums"]))
+    return begun(store, policy, state)._replace(position=position, sums=sums_at(store, position, about["sums"]))
 
 
 def begun(store: Reading, policy: Policy, state: State) -> Folded:
     """A state before any event, its digests keyed by the store's secret."""
-    return Folded(keyed(state, store.secret), 0, policy, secret=store.secret)
+    return Folded(keyed(state, store.secret), 0, policy, sums=Sums.of(store.about), secret=store.secret)
 
 
 def policy_at(store: Reading, policy: Policy, position: int, change: Change | None) -> Policy:
@@ -206,43 +202,52 @@ def policy_at(store: Reading, policy: Policy, position: int, change: Change | No
     return policy
 
 
-def settle(folded: Folded, steps: Iterable[Item], until: int, change: Change | None) -> Folded:
+def settle(folded: Folded, steps: Iterable[Step], until: int, change: Change | None) -> Folded:
     """The state after these steps, which are all there is up to `until`.
 
     Whatever an update raises is a refusal of that reward: the state stays as it was, but for the weights, which follow
     from what is recorded. A state that may be half written raises `HalfLearnt`, unless the fold is careful.
     """
     state, policy, refused = folded.state, folded.policy, list(folded.refused)
-    sums = folded.sums.copy()
-    for item, decision in steps:
-        sums.take(item, decision)
-        if isinstance(item, Line) and item.of_decision:
-            continue  # it counts later
-        if isinstance(item, Line):
+    sums = None if folded.sums is None else folded.sums.copy()
+    for step in steps:
+        item, decision, _ = step
+        if sums is not None:
+            sums.take(step)
+        if isinstance(item, Line) and item.of_policy:
             if change is None:
                 changed = f"the policy changed at position {item.position} ({item.kind} {item.id!r})"
                 raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
             state = keyed(state, folded.secret)
-        elif decision is not None:
-            by_number = decision.numbered()
-            if gts_inside(policy) is not None:
-                by_number = pad_to_roster(by_number, state.log_weights)
-            whole = deepcopy(state) if folded.careful and policy.in_place else state
-            try:
-                state = _learnt(policy, state, by_number, item)
-            except MemoryError:
-                raise
-            except Exception as error:
-                is_erased = isinstance(error, ContextErased)
-                if is_erased and item.before is None and not folded.lenient:
-                    raise
-                weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
-                if weighed is not None and not folded.careful:
-                    raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
-                state = whole if weighed is None else weighed
-                refused += [] if is_erased and item.before is not None else [item.position]
+        elif isinstance(item, Count) and decision is not None:
+            if item.value != item.before:  # a reward may be as the default was
+                state, is_refused = _after(policy, state, (item, decision), folded)
+                refused += [item.position] if is_refused else []
+            if sums is not None:
+                sums.learnt(item, policy, state)
     return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused), sums=sums)
+
+
+def _after(policy: Policy, state: State, counts: tuple[Count, Decision], folded: Folded) -> tuple[State, bool]:
+    """The state after a decision has counted, and whether its reward was refused."""
+    item, decision = counts
+    by_number = decision.numbered()
+    if gts_inside(policy) is not None:
+        by_number = pad_to_roster(by_number, state.log_weights)
+    whole = deepcopy(state) if folded.careful and policy.in_place else state
+    try:
+        return _learnt(policy, state, by_number, item), False
+    except MemoryError:
+        raise
+    except Exception as error:
+        is_erased = isinstance(error, ContextErased)
+        if is_erased and item.before is None and not folded.lenient:
+            raise
+        weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
+        if weighed is not None and not folded.careful:
+            raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
+        return whole if weighed is None else weighed, not (is_erased and item.before is not None)
 
 
 def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> State:
@@ -269,14 +274,6 @@ def _weighed(policy: Policy, state: State, decision: Decision, count: Count) -> 
 def copied(folded: Folded) -> Folded:
     """A fold whose state is not written into where the first one's is."""
     return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded
-
-
-def with_decisions(store: Foldable, items: list[Count | Line]) -> Iterator[Item]:
-    """The steps of a fold, with the decisions that were settled."""
-    for first in range(0, len(items), _CHUNK):
-        chunk = items[first : first + _CHUNK]
-        decisions = iter(store.decisions([item.made for item in chunk if isinstance(item, Count)]))
-        yield from ((item, next(decisions) if isinstance(item, Count) else None) for item in chunk)
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:

@@ -22,10 +22,11 @@ from oddsmith.storage.base import (
     Snapshot,
     Window,
 )
+from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.events import Draw
 from oddsmith.storage.hold_up import HoldUp
 from oddsmith.storage.meta import backup_facts
-from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_evidence
+from oddsmith.storage.rows import DecisionRow, digests_of, read_decision, read_drawn, read_evidence
 
 __all__ = ["Queries", "StoreReader", "snapshot_digest"]
 
@@ -119,6 +120,13 @@ class StoreReader(Reading, ABC):
         features = self._texts(self.queries.features, {digest for row in rows for digest in digests_of(row)})
         return [read_decision(row, names, features) for row in rows]
 
+    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+        rows = {position: (_json(body), numbers) for position, body, numbers in self._found(positions)}
+        digests = {str(plain["arms"]) for plain, _ in rows.values() if plain is not None and "arms" in plain}
+        names = self._texts(self.queries.names, digests) if digests else {}
+        none = None, b""
+        return [read_drawn(*rows.get(position, none), names) for position in positions]
+
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         return [read_evidence(*row) for row in self._rows(self.queries.evidence, positions)]
 
@@ -159,12 +167,14 @@ class StoreReader(Reading, ABC):
     def copy(self, part: Path) -> None:
         """Write all of it, as of one moment, into an empty file, as a store in SQLite."""
 
+    def _found(self, positions: Sequence[int], query: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of decisions that a query gives, by default the bodies and numbers."""
+        for first in range(0, len(positions), _MANY):
+            yield from self._read(query or self.queries.evidence, list(positions[first : first + _MANY]))
+
     def _rows(self, query: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
         """The rows of decisions that a query gives, without their positions, in the order asked for."""
-        rows: dict[int, tuple[Any, ...]] = {}
-        for first in range(0, len(positions), _MANY):
-            for row in self._read(query, list(positions[first : first + _MANY])):
-                rows[row[0]] = tuple(row)[1:]
+        rows = {row[0]: tuple(row)[1:] for row in self._found(positions, query)}
         if missing := [position for position in positions if position not in rows]:
             raise InvalidInput(f"positions must be those of decisions; got {missing[0]}")
         return [rows[position] for position in positions]
@@ -178,3 +188,12 @@ class StoreReader(Reading, ABC):
     @abstractmethod
     def _read(self, query: str, *values: object, patience: float = _USUAL) -> list[tuple[Any, ...]]:
         """The rows that a statement gives."""
+
+
+def _json(body: str) -> dict[str, Any] | None:
+    """The JSON of a decision's body; None where it is none."""
+    try:
+        plain = json.loads(body)
+    except ValueError:
+        return None
+    return plain if isinstance(plain, dict) else None

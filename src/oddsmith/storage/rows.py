@@ -18,10 +18,20 @@ from oddsmith.exact_json import decode, encode
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.contents import Content, FeatureRow, feature_row, parts_of, text_of, written
+from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.events import DecisionMade, Event, OwnDraw, Reward
 
 __all__ = ["AnotherValue", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
-__all__ += ["pack_votes", "read_decision", "read_evidence", "repeated", "row_of", "unpack_votes", "unrewarded"]
+__all__ += [
+    "pack_votes",
+    "read_decision",
+    "read_drawn",
+    "read_evidence",
+    "repeated",
+    "row_of",
+    "unpack_votes",
+    "unrewarded",
+]
 
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""
@@ -203,10 +213,30 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     votes = None
     if "votes" in plain:
         votes = unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
-    shadow, own = plain.get("shadow", False), None
-    if isinstance(shadow, dict):
-        own = OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
-    return Evidence(votes, bool(shadow), own)
+    return Evidence(votes, *_shadow(plain))
+
+
+def read_drawn(plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str, str]) -> Drawn | None:
+    """What the arm was drawn from, lists of names given by their digests; None where the row is damaged."""
+    if plain is None:
+        return None
+    try:
+        odds = np.frombuffer(numbers, dtype="<f8", count=plain["numbers"]["propensities"])
+        mask = None if plain["eligible"] is None else np.array(plain["eligible"], dtype=np.bool_)
+        number = plain["arm"] if plain["index"] is None else plain["index"]
+        is_offer = "arms" in plain and plain.get("features") != "beside"
+        offered = tuple(json.loads(names[plain["arms"]])) if is_offer else None
+        return Drawn(str(plain["arm"]), range(len(odds))[number], odds, mask, offered, *_shadow(plain))
+    except (KeyError, ValueError, TypeError, IndexError):
+        return None
+
+
+def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
+    """Whether an incumbent acted, and what the policy would have done, if that was kept."""
+    shadow = plain.get("shadow", False)
+    if not isinstance(shadow, dict):
+        return bool(shadow), None
+    return True, OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
 
 
 def pack_votes(votes: Array) -> tuple[_Form, bytes]:

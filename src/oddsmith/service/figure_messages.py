@@ -1,0 +1,75 @@
+"""The messages of what pages show: sums of the log, as types."""
+
+import msgspec
+
+from oddsmith.service.messages import Query
+from oddsmith.storage.sums.series import Range
+
+__all__ = ["ArmColumns", "HistoryMark", "PosteriorHistory", "SeriesAnswer", "SeriesQuery"]
+
+
+class SeriesQuery(Query):
+    """A question about sums by time: buckets of 10 seconds for an hour, of 5 minutes for a day, of an hour for a week,
+    or at most 200 for all time.
+    """
+
+    range: Range = "day"
+
+
+class ArmColumns(msgspec.Struct):
+    """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
+
+    `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and `weighted_squares` of its square
+    over those that drew the arm and count.
+    """
+
+    drawn: list[int]
+    odds_sum: list[float]
+    rewarded: list[int]
+    reward_sum: list[float]
+    weighted_sum: list[float]
+    weighted_squares: list[float]
+
+
+class SeriesAnswer(msgspec.Struct):
+    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is when each bucket begins.
+
+    A decision and its reward stand in the bucket of the decision. `rewards` are decisions that count, `defaults` those
+    of them that count with the default. `arms` are the twenty most drawn ones, `others` the rest, if there is any.
+    """
+
+    experiment: str
+    position: int
+    range: Range
+    width_s: float
+    t: list[float]
+    decisions: list[int]
+    rewards: list[int]
+    defaults: list[int]
+    reward_sum: list[float]
+    arms: dict[str, ArmColumns]
+    others: ArmColumns | None
+
+
+class HistoryMark(msgspec.Struct):
+    """What happened at a position: "expert added", "expert retired", "arms added", or a "correction" of a reward."""
+
+    position: int
+    t: float
+    kind: str
+    name: str
+
+
+class PosteriorHistory(msgspec.Struct):
+    """The weight of each expert on the way, at most 200 points; null where it had not joined, or is among `others`.
+
+    Of many experts the 50 heaviest are told by name. The last point is the state as it is.
+    """
+
+    experiment: str
+    position: int
+    positions: list[int]
+    t: list[float]
+    experts: dict[str, list[float | None]]
+    others: list[float | None] | None
+    marks: list[HistoryMark]

@@ -1,0 +1,140 @@
+"""Sums: all that is folded beside the state, each step taken in its turn."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oddsmith.decision import Decision, State
+from oddsmith.policies.base import Policy
+from oddsmith.policies.judge import gts_inside
+from oddsmith.rewards import RewardScale
+from oddsmith.storage.accounts import Count, Shown
+from oddsmith.storage.arms import arms_of
+from oddsmith.storage.base import Line
+from oddsmith.storage.drawn import Drawn
+from oddsmith.storage.sums.arms import ArmCounts
+from oddsmith.storage.sums.history import History, Mark
+from oddsmith.storage.sums.named import Named
+from oddsmith.storage.sums.series import Series
+
+__all__ = ["FORM", "Step", "Sums"]
+
+FORM = "series"
+"""What snapshots hold of sums; another form is folded anew."""
+
+
+class Step(NamedTuple):
+    """A step of a fold: a decision that is made, shown or counts, or a change of the policy.
+
+    `decision` is the one that counts; `drawn` is what the arm was drawn from, where a decision is made, shown or counts
+    and sums are kept.
+    """
+
+    item: Count | Shown | Line
+    decision: Decision | None = None
+    drawn: Drawn | None = None
+
+
+@dataclass(slots=True)
+class Sums:
+    """Functions of the log up to a position: the same live, on replicas, after restarts and after corrections.
+
+    `scale` has the caller's units; `shadow` says that an incumbent has acted. Parts are shared by copies until they are
+    written into.
+    """
+
+    scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
+    named: Named = field(default_factory=lambda: Named(None))
+    arms: ArmCounts = field(default_factory=ArmCounts)
+    series: Series = field(default_factory=Series)
+    history: History = field(default_factory=History)
+    shadow: bool = False
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> "Sums":
+        """Nothing yet, of a store with these facts."""
+        arms, reward = about.get("arms"), about.get("reward", [0.0, 1.0])
+        return cls(RewardScale(*reward), Named(None if arms is None else tuple(arms)))
+
+    def copy(self) -> "Sums":
+        """The same sums, to go on from."""
+        named, arms = self.named.copy(), self.arms.copy()
+        return Sums(self.scale, named, arms, self.series.copy(), self.history.copy(), self.shadow)
+
+    def after(self, steps: Iterable[Step]) -> "Sums":
+        """The sums after these steps, of a policy whose state is not known."""
+        now = self.copy()
+        for step in steps:
+            now.take(step)
+        return now
+
+    def take(self, step: Step) -> None:
+        """Take the next step of a fold."""
+        item, _, drawn = step
+        if isinstance(item, Count):
+            self._count(item, drawn)
+        elif isinstance(item, Shown):
+            self._show(item, drawn)
+        elif item.kind == "decision":
+            self.arms.draw(item.position, str(item.arm))
+            if not item.deferred:
+                self._show(Shown(item.position, item.position, item.time), drawn)
+        else:
+            self._mark(item)
+
+    def learnt(self, count: Count, policy: Policy, state: State) -> None:
+        """The state after a count."""
+
+        def weights() -> Mapping[str, float]:
+            return {} if gts_inside(policy) is None else policy.named_posterior(state, None)
+
+        self.history.count(count.position, count.time, weights)
+
+    def _show(self, shown: Shown, drawn: Drawn | None) -> None:
+        if drawn is None:
+            return
+        self.shadow = self.shadow or drawn.shadow
+        draw = shown.made, drawn.arm, drawn.odds_drawn
+        self.series.show(shown.time, draw, self._odds(drawn), self.named, shown.position)
+        self.named.draw(drawn.arm, shown.position)
+
+    def _count(self, count: Count, drawn: Drawn | None) -> None:
+        if drawn is None:
+            return
+        self.arms.count(count, drawn.arm)
+        reward = self.scale.low + (self.scale.high - self.scale.low) * count.value
+        before = None if count.before is None else self.scale.low + (self.scale.high - self.scale.low) * count.before
+        draw = count.made, drawn.arm, drawn.odds_drawn
+        self.series.count(count.decided, draw, (reward, before), count.is_default - count.was_default)
+
+    def _odds(self, drawn: Drawn) -> dict[str, float]:
+        """The odds of all arms, by name; an arm that was added later had none."""
+        values = drawn.odds.tolist()
+        names = drawn.names or self.named.arms or map(str, range(len(values)))
+        return dict(zip(names, values, strict=False))
+
+    def _mark(self, line: Line) -> None:
+        kind, name, arms = str(line.kind), line.id, arms_of(line)
+        if arms is not None:
+            kind, name = "arms added", ", ".join(arm for arm in arms if arm not in (self.named.arms or ()))
+            self.named.become(arms)
+        self.history.mark(Mark(line.position, line.time, kind, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """What a snapshot holds of them."""
+        return {
+            "form": FORM,
+            "scale": [self.scale.low, self.scale.high],
+            "shadow": self.shadow,
+            "named": self.named.to_json(),
+            "arms": self.arms.to_json(),
+            "series": self.series.to_json(),
+            "history": self.history.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "Sums":
+        """The sums that `to_json` gave."""
+        named, arms = Named.from_json(given["named"]), ArmCounts.from_json(given["arms"])
+        series, history = Series.from_json(given["series"]), History.from_json(given["history"])
+        return cls(RewardScale(*given["scale"]), named, arms, series, history, given["shadow"])
