@@ -23,18 +23,9 @@ from oddsmith.storage.events import (
 )
 from oddsmith.storage.hold_up import HoldUp
 
-__all__ = [
-    "BackupFacts",
-    "ContextErased",
-    "DECISION_KINDS",
-    "DamagedSnapshot",
-    "Draw",
-    "Erased",
-    "EventKind",
-    "Evidence",
-]
-__all__ += ["Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store", "Window"]
-__all__ += ["line_of"]
+__all__ = ["BackupFacts", "ContextErased", "DECISION_KINDS", "DamagedSnapshot", "Draw", "Erased", "EventKind"]
+__all__ += ["Evidence", "Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store"]
+__all__ += ["Window", "line_of"]
 
 EventKind: TypeAlias = Literal[
     "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
