@@ -199,8 +199,8 @@ ELSEWHERE = [
     "/file:///etc/passwd",
     "/news.sqlite",
     "/keys.json",
-    "/docs",
-    "/",
+    "/dashboard/../keys.json",
+    "/docs/keys.json",
 ]
 
 

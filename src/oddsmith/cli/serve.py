@@ -36,6 +36,7 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("--log-format", choices=forms, default="text", help="of the log on standard error")
     access = "write a line of JSON for each answer to the end of this file; - is standard output"
     serve.add_argument("--access-log", metavar="FILE", help=access)
+    serve.add_argument("--no-dashboard", action="store_true", help="no page at /, /dashboard/ and /docs")
     serve.set_defaults(run=_serve)
 
 
@@ -67,7 +68,10 @@ def _serve(asked: argparse.Namespace) -> str:
         for one in opened:
             _log.info("experiment %s of %s, store %s", one.file.name, one.file.path, one.settings.place)
         _log.info("listening on %s %s keys", address, "with" if ring else "without")
-        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room)
+        if not asked.no_dashboard:
+            _log.info("see it at work: %s/dashboard/", address)
+        page = not asked.no_dashboard
+        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room, dashboard=page)
         serve(app, door, room=room, drain_s=drain_s)
     _log.info("stopped; what was answered is on disk")
     return ""

@@ -13,6 +13,7 @@ from oddsmith.errors import Conflict, InvalidInput, OddsmithError, StoreFailed, 
 from oddsmith.service.access import ANYONE, Forbidden, authorize, check_scope
 from oddsmith.service.clock import Clock
 from oddsmith.service.connections import Connections
+from oddsmith.service.docs_page import docs_page
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
@@ -20,6 +21,7 @@ from oddsmith.service.log_lines import AccessLine
 from oddsmith.service.long_reads import Busy
 from oddsmith.service.messages import DecideBatch, DecisionAnswer, EventAnswer, RewardBatch
 from oddsmith.service.opening import Opened
+from oddsmith.service.page_files import PageFiles, page_folder
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.rates import Rate, TooMany
 from oddsmith.service.response import JSON, Refusal, Response
@@ -57,14 +59,16 @@ class Call(NamedTuple):
 
 
 class App:
-    """Answers requests by the table of routes; `service` has the experiments."""
+    """Answers requests by the table of routes; `service` has the experiments, `page` what a browser is shown."""
 
-    def __init__(self, service: Service, access_log: Callable[[AccessLine], None] | None = None) -> None:
-        self.service, self._access_log = service, access_log
-        self._routes = {(route.method, route.path): route for route in ROUTES if "{" not in route.path}
+    def __init__(
+        self, service: Service, page: PageFiles, access_log: Callable[[AccessLine], None] | None = None
+    ) -> None:
+        self.service, self._page, self._access_log = service, page, access_log
+        self._routes = {(route.method, route.path): route for route in service.routes if "{" not in route.path}
         self._decoders = {
             route.handler: msgspec.json.Decoder(route.message, strict=route.method == "POST")  # a query is all strings
-            for route in ROUTES
+            for route in service.routes
             if route.message is not None
         }
 
@@ -73,7 +77,8 @@ class App:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
         if route is None:
-            match = _find(method, scope["path"], scope["raw_path"].decode("latin-1"))
+            file = self._page.answer(method, scope["path"], scope["headers"])
+            match = file or _find(self.service.routes, method, scope["path"], scope["raw_path"].decode("latin-1"))
             if isinstance(match, Response):
                 self._note(AccessLine(method, "", match.status, 0.0, len(match.body)))
                 return match
@@ -174,14 +179,15 @@ def make_app(
     rate: Rate | None = None,
     access_log: Callable[[AccessLine], None] | None = None,
     room: Connections | None = None,
+    dashboard: bool = True,
 ) -> Limits:
     """The ASGI application that serves these experiments, and closes their stores at its end.
 
     `rate` is that of keys that have none of their own; `access_log` is given a line for each answer; `room`
-    has the connections of its server, for metrics.
+    has the connections of its server, for metrics. Without `dashboard` there is no page.
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    app = App(service, access_log)
+    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log)
     sizes = {route.path: route.body_bytes for route in ROUTES}
     if any(one.arms is None for one in opened):
         sizes["/v1/decide"] = OFFER_BYTES
@@ -196,13 +202,13 @@ def make_app(
     )
 
 
-def _find(method: str, path: str, raw: str) -> tuple[Route, dict[str, str]] | Response:
+def _find(routes: Sequence[Route], method: str, path: str, raw: str) -> tuple[Route, dict[str, str]] | Response:
     """The route of a path with a parameter in it, and the parameter; or the refusal of a path or a method.
 
     A parameter may hold any character: it is found in the path as it was sent.
     """
     allowed = []
-    for route in ROUTES:
+    for route in routes:
         fits = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), raw)
         if fits is not None and route.method == method:
             return route, {name: unquote(value) for name, value in fits.groupdict().items()}
@@ -211,7 +217,7 @@ def _find(method: str, path: str, raw: str) -> tuple[Route, dict[str, str]] | Re
         methods = ", ".join(allowed)
         refusal = Refusal(405, "method", f"method of {path!r:.80} must be {methods}; got {method:.20}")
         return refusal.response((b"allow", methods.replace("GET", "GET, HEAD").encode()))
-    near = hint(path[:80], [route.path for route in ROUTES]) or "; GET /openapi.json lists all paths"
+    near = hint(path[:80], [route.path for route in routes]) or "; GET /openapi.json lists all paths"
     return Refusal(404, "not_found", f"there is no path {path!r:.80}{near}").response()
 
 

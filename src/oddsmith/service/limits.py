@@ -79,7 +79,7 @@ class Limits:
             length = (b"content-length", b"%d" % len(response.body))
             headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            await send({"type": "http.response.body", "body": response.body})
+            await send({"type": "http.response.body", "body": b"" if response.status == 304 else response.body})
 
     async def respond(self, scope: HttpScope, receive: Receive) -> Response | None:
         """The answer to one request, without its length and the safe headers; None if the caller is gone."""

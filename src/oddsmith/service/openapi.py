@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from oddsmith import __version__
+from oddsmith.service.examples import BODIES
 from oddsmith.service.messages import ErrorAnswer
 
 if TYPE_CHECKING:
     from oddsmith.service.routes import Route
 
-__all__ = ["document"]
+__all__ = ["JsonSchema", "document"]
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON schema, as msgspec makes it."""
@@ -36,17 +37,6 @@ _LINKS = {
     "reward": {"operationId": "reward", "requestBody": {"id": _FOUND, "reward": 1}},
     "activate": {"operationId": "activate", "requestBody": {"id": _FOUND}},
     "decision": {"operationId": "decision", "parameters": {"id": _FOUND}},
-}
-
-_KNOWN = {"article-17": {"topic": "sports", "age_h": 2.0}, "article-18": {"topic": "tech", "age_h": None}}
-_VISIT = {"context": {"hour": 9, "device": "phone"}}
-_EXAMPLES: dict[str, dict[str, object]] = {
-    "decide": {
-        "Arms of the policy file": _VISIT,
-        "Arms of the call, with features": _VISIT | {"id": "visit-7", "arms": _KNOWN},
-        "Arms of the call, names alone": _VISIT | {"id": "visit-8", "arms": list(_KNOWN)},
-    },
-    "decide_batch": {"Arms for all, and for one": {"decisions": [_VISIT, _VISIT | {"arms": ["a"]}], "arms": _KNOWN}},
 }
 
 
@@ -89,8 +79,8 @@ def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping
         described["parameters"] = [_parameter(name, schema, route.path) for name, schema in fields.items()]
     else:
         content: dict[str, object] = {"schema": ref[route.message]}
-        if route.name in _EXAMPLES:
-            content["examples"] = {name: {"value": body} for name, body in _EXAMPLES[route.name].items()}
+        if route.name in BODIES:
+            content["examples"] = {name: {"value": body} for name, body in BODIES[route.name].items()}
         described["requestBody"] = {"required": True, "content": {"application/json": content}}
     return described
 

@@ -101,7 +101,8 @@ class Wire(HttpToolsProtocol):
         cycle.keep_alive &= (b"connection", b"close") not in response.headers
         head = head_of(response.status, tuple(response.headers), cycle.keep_alive) % len(response.body)
         cycle.response_started = cycle.response_complete = True
-        self.transport.write(head if scope["method"] == "HEAD" else head + response.body)
+        is_bare = scope["method"] == "HEAD" or response.status == 304  # which have the length of what they leave out
+        self.transport.write(head if is_bare else head + response.body)
         cycle.message_event.set()
         if not cycle.keep_alive:
             self.transport.close()
