@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oddsmith
-from benchmarks import click_worlds, standing_tables
+from benchmarks import click_worlds, standing_report
 from benchmarks.entries import Entry, entries
 from benchmarks.games import CHOICES, FAMILIES, NOISES, RULES, Game, choices, labelled
 from oddsmith.engines import ENGINES, each
@@ -238,7 +238,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     arguments = parsed()
-    print(standing_tables.report(run(arguments), arguments.out))
+    print(standing_report.report(run(arguments), arguments.out))
 
 
 if __name__ == "__main__":

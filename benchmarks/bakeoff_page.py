@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import bakeoff, standing_tables
+from benchmarks import bakeoff, standing_report, standing_tables
 from benchmarks.games import CHOICES, FAMILIES
 from benchmarks.standings import AUTO, Field, answers, fields, median_us
 from benchmarks.timing import table
@@ -101,7 +101,9 @@ def overview(every: list[Field]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
-    data = parser.parse_args().data
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write all families as one HTML page, too")
+    asked = parser.parse_args()
+    data = asked.data
     every = [field for family in FAMILIES for field in found(data, family, "--shuffles", "5")]
     short = found(data, "labels", "--shuffles", "1", "--cap", "1000", "--slow")
     worlds = [f"\n{standing_tables.captured(f)}\n" for f in every if f.family == "worlds" and AUTO in f.complete]
@@ -112,7 +114,9 @@ def main() -> None:
     (HERE / "BAKEOFF_SETS.md").write_text(
         f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
     )
-    standing_tables.draw(every, HERE / "figures" / "bakeoff.svg")
+    standing_report.draw(every, HERE / "figures" / "bakeoff.svg")
+    if asked.html:
+        standing_report.page(every, asked.html)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,14 @@
-"""Standings as text: a summary of a family, its league, set by set, and a picture of all families."""
-
-from pathlib import Path
-from typing import Any
+"""Standings as text: a summary of a family, its league, and set by set."""
 
 import numpy as np
 
-from benchmarks.standings import AUTO, Field, answers, fields, hindsight, median_us, net
+from benchmarks.standings import AUTO, Field, answers, hindsight, median_us, net
 from benchmarks.timing import table
-from oddsmith.reports.style import COLOURS, EDGE, INK, SOFT, legend, panels, save
 
 AIMS = {"labels": 0.86, "clicks": 0.88}
 """What auto's regret should be, at most, of the best single peer's."""
 VOWPAL_AIMS = {"labels": 0.64, "rows": 0.52, "groups": 0.92, "routing": 0.88}
 """The same, of the best single Vowpal Wabbit's."""
-
-
-def report(records: list[dict[str, Any]], out: Path | None) -> str:
-    """The summary and the league of each field; with `out`, a file there with the sets, too, and the picture."""
-    found = fields(records)
-    text = "\n".join(f"## {field.title}\n\n{summary(field)}\n{league(field)}\n{unfinished(field)}" for field in found)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        family = found[0].family
-        by_set_too = "\n".join(by_set(field) for field in found)
-        (out / f"{family}.md").write_text(f"{text}\n{by_set_too}\n")
-        draw(found, out / f"{family}.svg")
-    return text
 
 
 def summary(field: Field) -> str:
@@ -120,35 +103,3 @@ def by_set(field: Field) -> str:
     header = ["set", "rounds", *(name.removeprefix("oddsmith: ") for name in mine)]
     header += ["best single peer", "auto ÷ single", "auto ÷ best there", "which"]
     return f"\n### {field.title}: set by set\n\n{table(header, rows)}\n"
-
-
-_MARKS: tuple[dict[str, Any], ...] = (
-    {"color": COLOURS[0], "marker": "o", "ms": 4.5, "alpha": 0.7},
-    {"color": COLOURS[1], "marker": "X", "ms": 6},
-)
-
-
-def draw(found: list[Field], path: Path) -> None:
-    """A dot for each set: auto's regret over the best single peer's; a bar where the mean is, dashes for the aim."""
-    shown = [field for field in found if field.peers and AUTO in field.complete]
-    if not shown:
-        return
-    figure, (panel,) = panels(height=1.2 + 0.6 * len(shown), width=8.2)
-    for row, field in enumerate(reversed(shown)):
-        pair = field.pair(AUTO, field.peers[0])
-        ratios = np.clip(pair.mine / np.maximum(pair.theirs, 1e-9), 0.05, 20)
-        places = row + 0.5 * (np.random.default_rng(0).random(len(ratios)) - 0.5)
-        bad = pair.wins(1.10) < 0
-        panel.plot(ratios[~bad], places[~bad], ls="none", label="" if row else "a set", **_MARKS[0])
-        panel.plot(ratios[bad], places[bad], ls="none", label="" if row else "significantly over 1.10", **_MARKS[1])
-        ends = row - 0.35, row + 0.35
-        panel.vlines(field.ratio(AUTO, field.peers[0]), *ends, color=INK, lw=2, label="" if row else "all sets")
-        if field.family in AIMS:
-            panel.vlines(AIMS[field.family], *ends, color=SOFT, lw=1, ls="--")
-    panel.plot([], [], color=SOFT, lw=1, ls="--", label="the aim")
-    panel.axvline(1.0, color=EDGE, lw=1)
-    labels = [f"{field.title}\n{field.peers[0]}" for field in reversed(shown)]
-    panel.set(yticks=range(len(shown)), yticklabels=labels, xscale="log")
-    panel.set_xlabel("auto's regret over that of the best single peer: left of 1, auto is better")
-    legend(panel)
-    save(figure, path)

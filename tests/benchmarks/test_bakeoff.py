@@ -14,7 +14,7 @@ from benchmarks.games import FAMILIES, Game, Round
 from benchmarks.standings import AUTO, against_own, answers, fields, hindsight, much_worse
 from scipy.stats import norm
 
-from benchmarks import bakeoff, bakeoff_page, learners, offers, standing_tables
+from benchmarks import bakeoff, bakeoff_page, learners, offers, standing_report, standing_tables
 
 
 class Fixed:
@@ -199,7 +199,7 @@ def test_tables_say_what_was_found(tmp_path: Path) -> None:
     runs["oddsmith: alone: forest"] = {"a": [80], "b": [310]}
     found = records(runs | {"vowpalwabbit: y": {"a": [400], "b": [300]}, "p: half": {"a": [1]}})
     found[-1]["finished"] = False
-    text = standing_tables.report(found, tmp_path)
+    text = standing_report.report(found, tmp_path)
     assert "auto's regret is 1.333 times that of the best single peer, p: x (aim: 0.86)" in text
     assert "1 of 2 (b)" in text
     assert "mean 1.109, worst 1.250 (a)" in text
@@ -208,6 +208,10 @@ def test_tables_say_what_was_found(tmp_path: Path) -> None:
     assert "| oddsmith: alone: forest | 0.1950 | 1.026 |" in text
     assert "| b | 1,000 | 0.3000 | 0.3100 | 0.1000 | 3.000 | 3.000 | p: x |" in (tmp_path / "labels.md").read_text()
     assert (tmp_path / "labels.svg").exists()
+    page = (tmp_path / "labels.html").read_text()
+    sentence = '<p class="lead">labels: auto&#x27;s regret is 1.333 times that of the best single peer, p: x (aim'
+    places = [page.index(part) for part in (sentence, "<figure>", "League: labels", "<details>", ">3.000<")]
+    assert places == sorted(places)
     assert "| labels | 2 × 1 | p: x | **1.333** (aim: 0.86) | 0.571 (aim: 0.64) | 1.225 |" in bakeoff_page.overview(
         fields(found)
     )

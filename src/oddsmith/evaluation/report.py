@@ -167,7 +167,7 @@ def _bars(bars: list[tuple[str, str, Answer]], thick: str | None = None) -> "tup
         panel.plot([one.low, one.high], [y, y], color=colour, ls=line, lw=2.5 if full else 1)
         mark = {"marker": MARKERS[i % len(MARKERS)], "ms": 7 if full else 5, "mfc": colour if full else SHEET}
         panel.plot(one.value, y, color=colour, **mark)
-    labels = [f"{plain(target)} · {name}" if len(targets) > 1 else name for target, name, _ in bars]
+    labels = [f"{plain(target, 24)} · {name}" if len(targets) > 1 else name for target, name, _ in bars]
     panel.set_yticks(range(len(bars)), labels)
     panel.set_ylim(len(bars) - 0.5, -0.5)
     return figure, panel
@@ -181,7 +181,7 @@ def _weights_figure(weighed: dict[str, Array]) -> Figure:
     low, high = some.min() / 1.3, some.max() * 1.3
     edges = np.geomspace(low, high, 41)
     for i, (name, weights) in enumerate(drawn.items()):
-        label = f"{plain(name)}: {1 - len(weights) / len(weighed[name]):.0%} of rows have weight 0"
+        label = f"{plain(name, 28)}: {1 - len(weights) / len(weighed[name]):.0%} of rows have weight 0"
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         panel.stairs(np.histogram(weights, edges)[0], edges, label=label, color=colour, ls=dash, lw=1.8)
     panel.axvline(1, color=SOFT, lw=1)
@@ -211,7 +211,7 @@ def _overlap_figure(found: Assessment) -> Figure:
         mark = partial(panel.plot, ls="none", ms=6, color=colour, marker=marker)
         mark(mean[kept], y, label=plain(name), clip_on=False, zorder=3)
     names = names_of(log)
-    panel.set_yticks(y, [plain(names[a]) if a < len(names) else str(a) for a in kept])
+    panel.set_yticks(y, [plain(names[a], 28) if a < len(names) else str(a) for a in kept])
     panel.set_ylim(len(kept) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")

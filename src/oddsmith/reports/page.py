@@ -144,7 +144,7 @@ def _row(row: tuple[str, ...]) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return len(text) < 24 and (text[:1].isdigit() or text[:1] in ("-", "≤", "≥"))
+    return len(text) < 24 and (text[:1].isdigit() or text[:1] in ("-", "+", "≤", "≥"))
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

@@ -103,13 +103,14 @@ def band(panel: "Axes", x: Array, mean: Array, error: Array, i: int, label: str)
     panel.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.15, lw=0)
 
 
-def plain(label: str) -> str:
-    """A label as it is written: no formula between dollars, no hiding behind an underscore.
+def plain(label: str, most: int = 56) -> str:
+    """A label as it is written: no formula in dollars, no hiding behind an underscore; a long one loses its middle.
 
-    >>> plain("_$a$")
-    ' _\\\\$a\\\\$'
+    >>> plain("_$a$"), plain("a name without end", 11)
+    (' _\\\\$a\\\\$', 'a nam…t end')
     """
-    shown = label.replace("$", r"\$")
+    short = label if len(label) <= most else f"{label[: most // 2]}…{label[-((most - 1) // 2) :]}"
+    shown = short.replace("$", r"\$")
     return f" {shown}" if shown[:1] in ("", "_") else shown
 
 

@@ -130,12 +130,15 @@ def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
     names = [name for name, _ in reversed(ranked)]
     panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
     against = "the best arm" if problem.truth is not None else "the best expert"
-    panel.set_xlabel(f"regret to {against} after {steps:,} steps (upright mark: its bound)")
+    panel.set_xlabel(f"regret to {against} after {steps:,} steps")
     for i, family in enumerate(("over experts", "without contexts", "linear and logistic")):
         panel.barh([0], [0], color=COLOURS[i], label=family)
     legend(panel)
     panel.set_axisbelow(True)
-    return Figure(svg(figure), "Shorter is better; bars end at the mean, with two standard errors.")
+    return Figure(
+        svg(figure),
+        "Shorter is better; bars end at the mean, with two standard errors. An upright mark is the policy's bound.",
+    )
 
 
 def _family(name: str) -> int:

@@ -86,7 +86,7 @@ def _figure(curves: dict[str, Any]) -> Figure:
         band(panel, at + 1, points[:, 0], points[:, 1], i, name)
         if bound is not None:
             panel.axhline(bound, color=COLOURS[i], lw=1, ls=":")
-            panel.annotate(f"bound: {name}", (1.1 * 3**i, bound), color=COLOURS[i], fontsize=9, va="bottom")
+            panel.annotate(f"bound: {name}", (1.1 * 12**i, bound), color=COLOURS[i], fontsize=9, va="bottom")
     panel.set(xscale="log", xlabel="steps", ylabel="total Gibbs gap Σ D so far (squared reward)", ylim=(0, None))
     legend(panel)
     return Figure(

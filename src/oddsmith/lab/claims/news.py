@@ -91,17 +91,16 @@ def memory(sizes: Sizes) -> Outcome:
 
 
 def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
-    figure, (panel,) = panels()
-    panel.set_axisbelow(True)
     names = list(dict.fromkeys(name for name, _ in shares))
     ordered = sorted(shares, key=lambda one: one[1], reverse=True)
+    figure, (panel,) = panels(height=0.7 + 0.5 * len(ordered))
     for place, (name, view) in enumerate(ordered):
         mean, error = mean_and_error(shares[name, view])
         i = names.index(name)
-        panel.bar(place, mean, yerr=2 * error, color=COLOURS[i], hatch=("", "//", "..")[i], capsize=4, width=0.7)
-        panel.annotate(f"{mean:.2f}", (place, mean + 2 * error + 0.02), ha="center")
-    panel.set(xticks=range(len(ordered)), ylim=(0, 1.1), ylabel="captured share")
-    panel.set_xticklabels([f"{name}\n{view}".strip() for name, view in ordered], fontsize=9)
+        panel.barh(place, mean, xerr=2 * error, color=COLOURS[i], hatch=("", "//", "..")[i], capsize=4, height=0.7)
+        panel.annotate(f"{mean:.2f}", (mean + 2 * error + 0.02, place), va="center")
+    panel.set_yticks(range(len(ordered)), [f"{name}\n{view}".strip() for name, view in ordered])
+    panel.set(xlim=(0, 1.1), ylim=(len(ordered) - 0.5, -0.5), xlabel="captured share")
     return Figure(
         svg(figure), "Captured share (two standard errors): 1 is the best article at every step, 0 is chance."
     )
