@@ -26,11 +26,11 @@ export class Chart {
     this.legend = h("ul", { class: "legend" });
     this.rows = h("div");
     this.details = h("details", { toggle: () => this.#table() }, h("summary", {}, "as a table"), this.rows);
-    this.element = h("figure", {}, this.readout, this.reader, this.legend, this.details);
+    this.element = h("figure", {}, this.reader, this.legend, this.readout, this.details);
     new ResizeObserver(() => this.data && this.#paint()).observe(this.element);
   }
 
-  /** Shows `data`: {t, ends, layers: [{name, kind, values, low, high, k, format}], y: {low, high, log, unit}, marks, summary}. */
+  /** Shows `data`: {t, starts, ends, layers: [{name, kind, values, low, high, k, format}], y: {low, high, log, unit}, marks, summary}. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);
@@ -80,9 +80,9 @@ export class Chart {
         : svg("circle", { class: "dot", r: 3, cx: this.x(t[i]).toFixed(1), cy: this.y(value).toFixed(1) })));
     }
     if (kind === "bars") {
-      const wide = Math.max(1, (this.box.right - this.box.left) / Math.max(1, t.length) - 1);
-      return svg("g", { class: `k${k}` }, values.map((value, i) => value ? svg("rect", { class: "bars", width: wide,
-        x: this.x(t[i]) - wide / 2, y: this.y(value), height: Math.max(0, this.box.bottom - this.y(value)) }) : null));
+      const { starts, ends } = this.data;
+      return svg("g", { class: `k${k}` }, values.map((value, i) => value ? svg("rect", { class: "bars", x: this.x(starts[i]) + 0.5,
+        width: Math.max(0.5, this.x(ends[i]) - this.x(starts[i]) - 1), y: this.y(value), height: Math.max(0, this.box.bottom - this.y(value)) }) : null));
     }
     if (kind === "line") return svg("path", { class: `line k${k}`, d: runs(values).map((run) => `M${run.map((i) => place(i, values[i])).join("L")}`).join("") });
     const there = runs(high);

@@ -30,19 +30,19 @@ function layers(rows) {
 }
 
 /** What the newest mark has led to: the answer to "is the new model better?". */
-function newest(history, rows) {
+function newest(history, rows, top) {
   const joined = history.marks.filter(({ kind }) => kind === "expert added").at(-1);
   const row = joined && rows.find(({ name }) => name === joined.name);
   if (!row) return null;
   const weight = row.values.at(-1);
   const first = row.values.find((value) => value !== null);
   const verdict = weight > 2 * first ? "it is better than what was there" : weight < first / 2 ? "it is not better so far" : "no verdict yet";
-  return [h("b", {}, brief(joined.name, 60)), ` joined ${moment(joined.t)} with ${percent(first)} and has ${percent(weight)} now: ${verdict}.`];
+  return [row === top ? "It" : h("b", {}, brief(joined.name, 60)), ` joined ${moment(joined.t)} with ${percent(first)} and has ${percent(weight)} now: ${verdict}.`];
 }
 
 function sentence(history, rows) {
   const top = rows.filter(({ rest }) => !rest)[0];
-  const told = newest(history, rows);
+  const told = newest(history, rows, top);
   return [`${brief(top.name, 40)} has most of the weight, ${percent(top.values.at(-1))} of ${many(Object.keys(history.experts).length, "expert")}. `, told];
 }
 

@@ -20,16 +20,17 @@ let buttons = null;
 function layersOf(rows, decisions) {
   return rows.flatMap(({ name, columns, rest }) => {
     const k = rest ? 8 : colour("arm", name);
+    const there = (values) => ratio(values, decisions).map((share, i) => (columns.odds_sum[i] > 0 ? share : null));
     return [
-      { name, kind: "line", values: ratio(columns.odds_sum, decisions), k, format: percent },
-      { name: `${brief(name, 20)}, drawn`, kind: "dots", values: ratio(columns.drawn, decisions), k, format: percent, label: false },
+      { name, kind: "line", values: there(columns.odds_sum), k, format: percent },
+      { name: `${brief(name, 20)}, drawn`, kind: "dots", values: there(columns.drawn), k, format: percent, label: false },
     ];
   });
 }
 
 function reads(layers, i) {
-  return layers.filter(({ kind }) => kind === "line").map((line, j) =>
-    `${brief(line.name, 24)} ${percent(line.values[i])} (drawn ${percent(layers[2 * j + 1].values[i])})`);
+  const one = (line, j) => line.values[i] !== null && `${brief(line.name, 24)} ${percent(line.values[i])} (drawn ${percent(layers[2 * j + 1].values[i])})`;
+  return layers.filter(({ kind }) => kind === "line").map(one).filter(Boolean);
 }
 
 function listOf(rows) {

@@ -89,12 +89,12 @@ export function drawReward(state) {
   return undefined;
 }
 
-function drawVolume({ decisions, rewards, defaults, t, ends, edges }) {
+function drawVolume({ decisions, rewards, defaults, t, starts, ends, edges }) {
   const bars = (name, values, k) => ({ name, kind: "bars", values, k, format: count, label: false });
   const layers = [bars("decisions", decisions, 8), bars("count with the default", rewards.map((n, i) => n + defaults[i]), 5), bars("with a reward", rewards, 3)];
   if (!sum(defaults)) layers.splice(1, 1);
   volume.show({
-    t, ends, edges, layers, legend: layers, summary: `${many(sum(decisions), "decision")}, ${many(sum(rewards), "reward")}`,
+    t, starts, ends, edges, layers, legend: layers, summary: `${many(sum(decisions), "decision")}, ${many(sum(rewards), "reward")}`,
     hint: "A click on a time, or Enter, lists the decisions before it.",
     reads: (i) => [many(decisions[i], "decision"), `${count(rewards[i])} with a reward`, `${count(defaults[i])} with the default`],
     y: { low: 0, high: Math.max(1, ...decisions), unit: "decisions", format: count },

@@ -28,6 +28,7 @@ export function merged(series, most = 48) {
   return {
     ...added(series, OF_ALL),
     t: begin.map((start, i) => (start + end[i]) / 2),
+    starts: begin,
     ends: end,
     edges: begin.length ? [begin[0], end.at(-1)] : [0, 1],
     arms: Object.fromEntries(Object.entries(series.arms).map(([name, columns]) => [name, added(columns, OF_ARM)])),
@@ -60,18 +61,20 @@ export function arms(buckets) {
     const after = share(columns.odds_sum, -third, undefined);
     const [drawn, rewarded] = [sum(columns.drawn), sum(columns.rewarded)];
     return { name, columns, rest, drawn, rewarded, share: all ? drawn / all : 0, odds: all ? sum(columns.odds_sum) / all : 0,
-      since: seen < 0 ? null : buckets.t[seen], moved: before === null || after === null ? null : after - before,
+      late: after ?? 0, since: seen < 0 ? null : buckets.t[seen], moved: before === null || after === null ? null : after - before,
       mean: rewarded ? sum(columns.reward_sum) / rewarded : null };
   };
   const rows = Object.entries(buckets.arms).map(([name, columns]) => one(name, columns, false));
   return buckets.others ? [...rows, one("others", buckets.others, true)] : rows;
 }
 
-/** The arms that a figure has room for, most drawn first, and the rest of them as one. */
+/** The arms that a figure has room for, half of them those served most of late, and the rest of them as one. */
 export function heaviest(rows, most) {
-  const ranked = rows.filter((row) => !row.rest).sort((a, b) => b.drawn - a.drawn);
+  const named = rows.filter((row) => !row.rest).sort((a, b) => b.drawn - a.drawn);
+  const late = [...named].sort((a, b) => b.late - a.late).slice(0, most / 2);
+  const ranked = [...new Set([...named.slice(0, most / 2), ...late, ...named])];
   const left = [...ranked.slice(most), ...rows.filter((row) => row.rest && row.drawn)];
-  if (!left.length) return ranked;
+  if (!left.length) return named;
   const add = (name) => left[0].columns[name].map((_, i) => sum(left.map((row) => row.columns[name][i])));
   const rest = { name: "others", rest: true, columns: { drawn: add("drawn"), odds_sum: add("odds_sum") } };
   return [...ranked.slice(0, most), rest];

@@ -1,0 +1,112 @@
+"""The page of a service: empty, filled, restarted, live, with offers, and what it says is what the API says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.look import numbers, open_page, rows, seen
+from browser.site import site
+from service.offering import bringing
+from service.served import place
+
+
+def test_an_empty_service_says_what_to_do_and_then_goes_on_by_itself(page: Any, tmp_path: Path) -> None:
+    with site(place(tmp_path)) as served:
+        page.goto(served.url)  # which leads to the page
+        page.get_by_text("No decision yet.").wait_for()
+        command = seen(page, "#sentence code")
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("() => navigator.clipboard.readText()") == command
+        address, body = command.split(" -d ")
+        assert address == f"curl -s {served.url}/v1/decide"
+        served.post("decide", json.loads(body.strip("'")) | {"context": [0.3, -0.7]})
+        page.get_by_text("It decides and has learnt nothing yet").wait_for()
+        assert "visit-1" in rows(page, "#decisions")
+        reward = json.loads(seen(page, "#sentence code").split(" -d ")[1].strip("'"))
+        served.post("reward", reward)
+        page.get_by_text("It is learning").wait_for()
+        page.goto("about:blank")
+
+
+def facts(page: Any) -> dict[str, Any]:
+    """All numbers of the page that are sums over the log."""
+    tiles = {name: numbers(page, f'[data-tile="{name}"]') for name in ("rewarded", "behind", "served")}
+    tables = {name: rows(page, f"#{name}") for name in ("worth", "experts", "decisions")}
+    return {**tiles, **tables, "arms": rows(page, "#serve .arms"), "mean": numbers(page, "#reward .says")}
+
+
+def check_against_api(page: Any, served: Any) -> None:
+    """Every number that is told is the API's."""
+    checks, values, stats = served.get("checks"), served.get("values"), served.get("stats")
+    series, listed = served.get("series", range="all"), served.get("decisions")["decisions"]
+    assert f"as of position {stats['position']:,}" in seen(page, "#asof")
+    found = facts(page)
+    assert found["rewarded"] == [checks["rewarded"]["share"]]
+    assert found["served"] == [checks["served_as_logged"]["e_value"]]
+    assert found["behind"] == [0.0]
+    told = [one for one in values["values"] if one["value"] is not None]
+    assert [row[1] for row in found["worth"].values() if len(row) == 3] == [
+        [one["value"], one["low"], one["high"]] for one in told
+    ]
+    assert {name: row[1] for name, row in found["experts"].items()} == {
+        name: one["weight"] for name, one in stats["experts"].items()
+    }
+    assert {name: row[0] for name, row in found["arms"].items()} == {
+        name: one["decided"] for name, one in stats["arms"].items() if one["decided"]
+    }
+    total = sum(series["rewards"]) + sum(series["defaults"])
+    assert found["mean"] == pytest.approx([sum(series["reward_sum"]) / total], rel=1e-12)
+    table = page.locator("#decisions tbody tr")
+    assert table.count() == len(listed)
+    for i in (0, 1, 7, len(listed) - 1):
+        one = listed[i]
+        cells = table.nth(i).locator("td, th").all_inner_texts()
+        assert (cells[1], cells[2]) == (one["id"], one["arm"])
+        shown = [float(x.get_attribute("value")) for x in table.nth(i).locator("data").all()]
+        assert shown == [one["propensity"]] + ([] if one["reward"] is None else [one["reward"]])
+
+
+@pytest.mark.parametrize("kind", ["fixed", "same"])
+def test_every_number_is_the_apis_and_none_falls_back_at_a_restart(page: Any, tmp_path: Path, kind: Any) -> None:
+    with bringing(kind):
+        file = place(tmp_path)
+        with site(file) as served:
+            served.live(120)
+            served.settle()
+            open_page(page, served, range="all")
+            check_against_api(page, served)
+            before = facts(page)
+            page.goto("about:blank")
+        with site(file) as served:
+            open_page(page, served, range="all")
+            assert facts(page) == before
+            check_against_api(page, served)
+            page.goto("about:blank")
+
+
+def test_a_decision_is_explained_with_the_numbers_of_the_api(page: Any, tmp_path: Path) -> None:
+    with site(place(tmp_path)) as served:
+        served.live(30)
+        served.settle()
+        open_page(page, served)
+        page.get_by_role("searchbox", name="Why did this visitor see that?").fill("user-7")  # by unit
+        page.keyboard.press("Enter")
+        page.locator("#why[open]").wait_for()
+        record = served.get("decisions/visit-7", explain=True)
+        assert "decision=visit-7" in page.url
+        odds = page.locator("#why table").nth(0)
+        assert [float(one.get_attribute("value")) for one in odds.locator("data").all()] == sorted(
+            record["odds"].values(), reverse=True
+        )
+        weights = page.locator("#why table").nth(1).locator("td:nth-child(2) data").all()
+        assert [float(one.get_attribute("value")) for one in weights] == [one["weight"] for one in record["experts"]]
+        page.keyboard.press("Escape")
+        page.locator("#why").wait_for(state="hidden")
+        assert "decision" not in page.url
+        page.goto(f"{served.url}/dashboard/#decision=visit-9")
+        page.reload()
+        page.locator("#why[open]").get_by_text("visit-9").first.wait_for()
+        page.goto("about:blank")
