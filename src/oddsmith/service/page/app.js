@@ -17,7 +17,7 @@ const PANELS = [
   [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawWorth, "values"], [drawReward, "series"],
   [drawDecisions, "decisions"], [drawExperts, "stats", "checks", "history"], [drawGuarantee, "checks"],
 ];
-const state = { experiments: [], experiment: null, range: "day", data: {}, position: 0, head: 0, answered: null };
+const state = { experiments: [], experiment: null, range: "day", data: {}, position: 0, known: 0, answered: null };
 const reading = new Reading(state);
 let turn = new AbortController();
 let paused = false;
@@ -43,8 +43,8 @@ function draw(name) {
 }
 
 function tick() {
-  const { answered, position } = state;
-  const well = `as of position ${count(position)}, ${answered === null ? "" : ago(answered)}${paused ? " (paused)" : ""}`;
+  const { answered, known } = state;
+  const well = `as of position ${count(known)}, ${answered === null ? "" : ago(answered)}${paused ? " (paused)" : ""}`;
   put(at("asof"), answered === null ? "" : failures ? h("span", { class: "broken" }, `no news since ${clock(answered)}`) : well);
 }
 
@@ -81,7 +81,7 @@ function choose(name) {
   at("title").textContent = known.name;
   document.title = `${known.name} · oddsmith`;
   const arms = known.arms ? many(known.arms.length, "arm") : "arms that come with calls";
-  const words = [arms, known.experts.length ? many(known.experts.length, "expert") : "", known.policy, known.shadow ? "shadow mode" : "", known.sticky ? "sticky" : ""];
+  const words = [arms, known.experts.length ? many(known.experts.length, "expert") : "", `policy ${known.policy}`, known.shadow ? "shadow mode" : "", known.sticky ? "sticky" : ""];
   put(at("about"), words.filter(Boolean).join(" · "));
 }
 

@@ -19,7 +19,7 @@ export function newestFirst() {
 
 /** Lists the decisions before a time. */
 export async function seek(state, t) {
-  filter.before = await positionAt(state.experiment.name, t, state.head);
+  filter.before = await positionAt(state.experiment.name, t, state.position);
   filter.until = t;
   await state.reread("decisions");
   at("decisions").scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });

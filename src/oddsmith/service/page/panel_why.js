@@ -13,13 +13,13 @@ function tree(value) {
   return h("dl", {}, shown, entries.length > 60 ? [h("dt", {}, "…"), h("dd", {}, `${entries.length - 60} more`)] : null);
 }
 
-function contextOf(record, experiment) {
-  if (record.context === "erased") return h("p", {}, "The context was erased, as the setting erase_after_days asks.");
-  if (!experiment.show_contexts) return h("p", {}, "Contexts are not shown here (", h("code", {}, "show_contexts = false"), ").");
+function contextOf(record) {
+  if (record.context === "erased" && !record.context_hidden) return h("p", {}, "The context was erased, as the setting erase_after_days asks.");
+  if (record.context_hidden) return h("p", {}, "Contexts are not shown here (", h("code", {}, "show_contexts = false"), ").");
   return tree(record.context);
 }
 
-function sentence(record, experiment) {
+function sentence(record) {
   const made = record.events.find(({ kind }) => kind === "decision");
   const others = Object.keys(record.odds).length - 1;
   const who = record.shadow ? ["The incumbent chose ", h("b", {}, plain(record.arm)), ", which had odds of "]   : [h("b", {}, plain(record.arm)), " was drawn with odds of "];
@@ -82,10 +82,10 @@ export async function openWhy(state, id) {
   const quoted = `'${id.replaceAll("'", "'\\''")}'`;
   put(slot("why"),
     h("p", { class: "soft" }, "Decision ", h("b", {}, plain(id)), ` at position ${count(record.position)}, made by the state of position ${count(record.seen)}.`),
-    sentence(record, experiment),
+    sentence(record),
     h("h3", {}, "Odds of the arms"), oddsOf(record),
     h("h3", {}, "What the experts said"), expertsOf(record, experiment),
-    h("h3", {}, "Context"), contextOf(record, experiment),
+    h("h3", {}, "Context"), contextOf(record),
     h("h3", {}, "What became of it"), eventsOf(record),
     h("h3", {}, "Prove it"), copyable(`oddsmith history STORE ${quoted} && oddsmith verify STORE`));
   if (!at("why").open) at("why").showModal();

@@ -25,7 +25,7 @@ export class Reading {
   /** All has to be asked for again. */
   forget(name = null) {
     if (name) this.asked.delete(name);
-    else [this.asked, this.state.data, this.state.position] = [new Map(), {}, 0];
+    else [this.asked, this.state.data, this.state.position, this.state.known] = [new Map(), {}, 0, 0];
   }
 
   #every(name) {
@@ -59,7 +59,7 @@ export class Reading {
     this.state.data[name] = answer;
     this.asked.set(name, { at, position: answer.position });
     this.state.position = Math.max(this.state.position, answer.position);
-    this.state.head = Math.max(this.state.position, answer.head ?? 0);
+    if (name !== "decisions") this.state.known = Math.max(this.state.known, answer.position); // a list is read from the log
   }
 
   /** Until something is worth asking for: the log has grown, or what is known to be old may be asked for again. */
