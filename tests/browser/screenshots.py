@@ -6,7 +6,6 @@ with calls, shadow mode, and one that nobody has asked yet.
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,15 @@ def live(served: Site, hands: Hands, rng: np.random.Generator) -> None:
         hands.pass_by(30 * 3600 / STEPS * (0.5 + rng.random()) * (0.97 if step else 1.0))
         hands.wall = min(hands.wall, time.time())
         for name, entry, value in (("news", _plain, _news), ("shop", _offer, _shop), ("trial", _shadow, _news)):
-            asked = [entry(rng, step) | {"id": f"{name}-{step}-{i}", "unit": f"user-{i}"} for i in range(AT_ONCE)]
+            asked = [entry(rng, step) | {"id": f"{name}-{step}-{i}"} for i in range(AT_ONCE)]
             drawn = served.post("decide/batch", {"experiment": name, "decisions": asked})["results"]
             came = [one for one in drawn if rng.random() < 0.85]
             rewards = [{"id": one["id"], "reward": float(rng.random() < value(one["arm"]))} for one in came]
             served.post("reward/batch", {"experiment": name, "rewards": rewards})
         if step == STEPS // 2:
-            served.post("experts", {"experiment": "news", "expert": "late", "change": "added", "share": 0.05, "key": "k"})
+            served.post(
+                "experts", {"experiment": "news", "expert": "late", "change": "added", "share": 0.05, "key": "k"}
+            )
     hands.wall = time.time()
 
 
@@ -96,17 +97,17 @@ def main(folder: Path) -> None:
                     with chromium.page(theme=theme, width=width) as page:
                         open_page(page, served, experiment=name, range="all")
                         take(page, folder, f"{name}-{theme}-{width}")
-                        drawer(page, lambda n=name, t=theme, w=width: folder / f"{n}-{t}-{w}-why.png")
+                        drawer(page, folder / f"{name}-{theme}-{width}-why.png")
                         page.goto("about:blank")
     chromium.close()
 
 
-def drawer(page: Any, path: Callable[[], Path]) -> None:
-    """The drawer of the fourth decision, and a figure that is read."""
+def drawer(page: Any, path: Path) -> None:
+    """The drawer of the fourth decision."""
     if page.locator("#decisions tbody button").count() > 3:
         page.locator("#decisions tbody button").nth(3).click()
         page.locator("#why[open]").wait_for()
-        page.screenshot(path=path())
+        page.screenshot(path=path)
 
 
 if __name__ == "__main__":

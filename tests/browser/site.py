@@ -43,7 +43,7 @@ class Site:
     def live(self, number: int, *, since: int = 0, **more: Any) -> None:
         """So many decisions and rewards, three of four rewarded; ids go on from `since`."""
         for i in range(since, since + number):
-            body = {"id": f"visit-{i}", "context": [i % 7 / 7 - 0.5, i % 5 / 5 - 0.4], "unit": f"user-{i % 40}"}
+            body = {"id": f"visit-{i}", "context": [i % 7 / 7 - 0.5, i % 5 / 5 - 0.4]}
             decided = self.post("decide", body | more)
             if i % 4:
                 self.post("reward", {"id": decided["id"], "reward": float(len(decided["arm"]) % 3 == i % 3)} | more)

@@ -88,15 +88,16 @@ def test_every_number_is_the_apis_and_none_falls_back_at_a_restart(page: Any, tm
 
 
 def test_a_decision_is_explained_with_the_numbers_of_the_api(page: Any, tmp_path: Path) -> None:
-    with site(place(tmp_path)) as served:
+    with site(place(tmp_path, service="sticky = true\n")) as served:
         served.live(30)
+        served.post("decide", {"id": "visit-7b", "context": [0.1, 0.2], "unit": "user-7"})
         served.settle()
         open_page(page, served)
         page.get_by_role("searchbox", name="Why did this visitor see that?").fill("user-7")  # by unit
         page.keyboard.press("Enter")
         page.locator("#why[open]").wait_for()
-        record = served.get("decisions/visit-7", explain=True)
-        assert "decision=visit-7" in page.url
+        record = served.get("decisions/visit-7b", explain=True)
+        assert "decision=visit-7b" in page.url
         odds = page.locator("#why table").nth(0)
         assert [float(one.get_attribute("value")) for one in odds.locator("data").all()] == sorted(
             record["odds"].values(), reverse=True

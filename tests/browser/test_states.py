@@ -43,13 +43,13 @@ def test_hostile_names_are_text(page: Any, tmp_path: Path) -> None:
     with site(place_for_anything(tmp_path)) as served:
         for i, name in enumerate(HOSTILE * 4):
             context = {name: [name, {name: 1}]}
-            served.post("decide", {"id": f"{name[:200]}{i}", "context": context, "arms": [name], "unit": name})
+            served.post("decide", {"id": f"{name[:200]}{i}", "context": context, "arms": [name]})
             served.post("reward", {"id": f"{name[:200]}{i}", "reward": 1})
         served.settle()
         open_page(page, served, range="all")
         for name in HOSTILE[:2]:
-            assert page.locator("#decisions td").get_by_text(name, exact=True).count() >= 8  # arm and unit
-        assert page.locator("#decisions td").get_by_text("\\u202eevil", exact=True).count() >= 8
+            assert page.locator("#decisions td").get_by_text(name, exact=True).count() >= 4
+        assert page.locator("#decisions td").get_by_text("\\u202eevil", exact=True).count() >= 4
         page.locator("#decisions tbody button").nth(3).click()
         page.locator("#why[open]").wait_for()
         assert axe_faults(page) == []

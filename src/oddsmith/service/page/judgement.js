@@ -1,7 +1,7 @@
 // Whether it is well: each number with a word (well, look, broken, wait), a reason, and what to do about it.
 
 import { brief, count, figure, many, now, percent, span } from "./words.js";
-import { rate } from "./series.js";
+import { rate, sum } from "./series.js";
 
 /** Seconds without a reward, while decisions go on, that are nothing to wonder about. */
 const quiet = (experiment) => Math.max(3600, 2 * (experiment.window_s || 0));
@@ -52,12 +52,15 @@ function behind({ stats, checks }) {
 function asleep({ stats }) {
   if (!stats) return null;
   const names = Object.keys(stats.experts);
-  const slept = names.filter((name) => stats.experts[name].reason);
-  const text = { what: "Experts that failed", value: slept.length, number: `${slept.length} of ${names.length}` };
+  const times = (name) => sum(Object.values(stats.experts[name].failures));
+  const made = stats.events.decision || 0;
+  const often = names.filter((name) => times(name) > made / 100); // one in a hundred decisions
+  const text = { what: "Experts that fail", value: often.length, number: `${often.length} of ${names.length}` };
   if (!names.length) return { ...text, number: "–", word: "well", why: "this policy asks no experts" };
-  if (!slept.length) return { ...text, word: "well", why: "all of them answer" };
-  const word = slept.length === names.length ? "broken" : "look";
-  return { ...text, word, why: slept.slice(0, 2).map((name) => brief(name, 30)).join(", ") + (slept.length > 2 ? " …" : ""), todo: "Some experts slept at times; the table of experts says why." };
+  const all = sum(names.map(times));
+  if (!often.length) return { ...text, word: "well", why: all ? `${many(all, "failure")} in ${many(made, "decision")}` : "all of them answer" };
+  const why = often.slice(0, 2).map((name) => `${brief(name, 30)} ${count(times(name))} times`).join(", ") + (often.length > 2 ? " …" : "");
+  return { ...text, word: often.length === names.length ? "broken" : "look", why, todo: "Experts that fail have no vote; the table of experts says why." };
 }
 
 function served({ checks }) {

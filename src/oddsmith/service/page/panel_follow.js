@@ -36,7 +36,8 @@ function newest(history, rows, top) {
   if (!row) return null;
   const weight = row.values.at(-1);
   const first = row.values.find((value) => value !== null);
-  const verdict = weight > 2 * first ? "it is better than what was there" : weight < first / 2 ? "it is not better so far" : "no verdict yet";
+  const moves = weight > 2 * first ? "it gains" : weight < first / 2 ? "it loses" : "no verdict yet";
+  const verdict = weight > 0.5 ? "it leads, for it foresaw rewards best" : moves;
   return [row === top ? "It" : h("b", {}, brief(joined.name, 60)), ` joined ${moment(joined.t)} with ${percent(first)} and has ${percent(weight)} now: ${verdict}.`];
 }
 
