@@ -1,4 +1,4 @@
-// The page: which experiment, which range, which decision (all three in the address), and the loop that keeps it up to date.
+// The page: which experiment, range and decision (all three in the address), and the loop that keeps it up to date.
 
 import { Refused, ask, key, patience } from "./api.js";
 import { at, h, put } from "./dom.js";
@@ -8,7 +8,8 @@ import { drawFollow } from "./panel_follow.js";
 import { drawSentence, drawSwitch } from "./panel_sentence.js";
 import { drawServe } from "./panel_serve.js";
 import { openWhy } from "./panel_why.js";
-import { drawReward, drawWorth } from "./panel_worth.js";
+import { drawReward } from "./panel_reward.js";
+import { drawWorth } from "./panel_worth.js";
 import { Reading, pause } from "./reading.js";
 import { ago, clock, count, many, now, plain } from "./words.js";
 
@@ -45,7 +46,8 @@ function draw(name) {
 function tick() {
   const { answered, known } = state;
   const well = `as of position ${count(known)}, ${answered === null ? "" : ago(answered)}${paused ? " (paused)" : ""}`;
-  put(at("asof"), answered === null ? "" : failures ? h("span", { class: "broken" }, `no news since ${clock(answered)}`) : well);
+  const late = h("span", { class: "broken" }, `no news since ${answered === null ? "" : clock(answered)}`);
+  put(at("asof"), answered === null ? "" : failures ? late : well);
 }
 
 function notice(word, ...words) {
@@ -66,7 +68,8 @@ async function show(id) {
     const found = error.status === 404 ? await ofUnit(state.experiment.name, id).catch(() => null) : null;
     if (found) return state.open(found);
     address({ decision: "" });
-    put(at("find-says"), error.status === 404 ? `No decision has the id ${plain(id)}, and none of the last 2,000 the unit.` : error.message);
+    const none = `No decision has the id ${plain(id)}, and none of the last 2,000 the unit.`;
+    put(at("find-says"), error.status === 404 ? none : error.message);
   }
   return undefined;
 }
@@ -81,7 +84,8 @@ function choose(name) {
   at("title").textContent = known.name;
   document.title = `${known.name} · oddsmith`;
   const arms = known.arms ? many(known.arms.length, "arm") : "arms that come with calls";
-  const words = [arms, known.experts.length ? many(known.experts.length, "expert") : "", `policy ${known.policy}`, known.shadow ? "shadow mode" : "", known.sticky ? "sticky" : ""];
+  const experts = known.experts.length && many(known.experts.length, "expert");
+  const words = [arms, experts, `policy ${known.policy}`, known.shadow && "shadow mode", known.sticky && "sticky"];
   put(at("about"), words.filter(Boolean).join(" · "));
 }
 
@@ -101,17 +105,20 @@ async function begin(signal) {
 function trouble(error) {
   if (error.name === "AbortError") return false;
   if (error.status === 401 || error.status === 403) {
-    const why = error.status === 403 ? `Not allowed: ${error.message}.` : key.get() ? "This key is not in force. Give another one with the scope read." : "This service has keys. Give one with the scope read; it stays in this tab only.";
-    put(at("key-why"), why);
+    const wrong = "This key is not in force. Give another one with the scope read.";
+    const none = "This service has keys. Give one with the scope read; it stays in this tab only.";
+    put(at("key-why"), error.status === 403 ? `Not allowed: ${error.message}.` : key.get() ? wrong : none);
     locked(true);
     notice("wait");
     at("key-text").focus();
     return true;
   }
   failures += 1;
-  const since = state.answered === null ? "" : error.status ? ` What is shown is of ${clock(state.answered)}.` : ` No answer since ${clock(state.answered)}.`;
-  const what = error.status ? `The service says: ${error.message.replace(/\.?$/, ".")}` : "The service does not answer. Is it running?";
-  notice("broken", `${what}${since} Trying again by itself.`);
+  const said = `The service says: ${error.message.replace(/\.?$/, ".")}`;
+  const what = error.status ? said : "The service does not answer. Is it running?";
+  const since = error.status ? " What is shown is of " : " No answer since ";
+  const when = state.answered === null ? "" : `${since}${clock(state.answered)}.`;
+  notice("broken", `${what}${when} Trying again by itself.`);
   tick();
   return false;
 }

@@ -5,6 +5,9 @@ import { h, scrolling, svg, table } from "./dom.js";
 import { brief, moment, num, time } from "./words.js";
 import { decades, onAxis, scale, ticks, timeTicks } from "./scales.js";
 
+const KEYS = {
+  ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -Infinity, End: Infinity,
+};
 const WIDE = 520; // pixels from which names stand beside lines
 
 export class Chart {
@@ -30,7 +33,8 @@ export class Chart {
     new ResizeObserver(() => this.data && this.#paint()).observe(this.element);
   }
 
-  /** Shows `data`: {t, starts, ends, layers: [{name, kind, values, low, high, k, format}], y: {low, high, log, unit}, marks, summary}. */
+  /** Shows `data`: times `t` between `edges`, with `starts` and `ends`; `layers`, each {name, kind, values, low, high, k,
+   * format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);
@@ -79,54 +83,59 @@ export class Chart {
       return svg("g", { class: `k${k}` }, values.map((value, i) => value === null ? null
         : svg("circle", { class: "dot", r: 3, cx: this.x(t[i]).toFixed(1), cy: this.y(value).toFixed(1) })));
     }
-    if (kind === "bars") {
-      const { starts, ends } = this.data;
-      return svg("g", { class: `k${k}` }, values.map((value, i) => value ? svg("rect", { class: "bars", x: this.x(starts[i]) + 0.5,
-        width: Math.max(0.5, this.x(ends[i]) - this.x(starts[i]) - 1), y: this.y(value), height: Math.max(0, this.box.bottom - this.y(value)) }) : null));
-    }
-    if (kind === "line") return svg("path", { class: `line k${k}`, d: runs(values).map((run) => `M${run.map((i) => place(i, values[i])).join("L")}`).join("") });
-    const there = runs(high);
-    const outline = (run) => `M${run.map((i) => place(i, high[i])).join("L")}L${run.toReversed().map((i) => place(i, low[i])).join("L")}Z`;
-    return svg("path", { class: `${kind} k${k}`, d: there.map(outline).join("") });
+    const bar = (value, i) => (value ? this.#bar(value, i) : null);
+    if (kind === "bars") return svg("g", { class: `k${k}` }, values.map(bar));
+    const along = (run, ends) => `M${run.map((i) => place(i, ends[i])).join("L")}`;
+    if (kind === "line") return svg("path", { class: `line k${k}`, d: runs(values).map((run) => along(run, values)).join("") });
+    const outline = (run) => `${along(run, high)}L${along(run.toReversed(), low).slice(1)}Z`;
+    return svg("path", { class: `${kind} k${k}`, d: runs(high).map(outline).join("") });
+  }
+
+  #bar(value, i) {
+    const [from, to, top] = [this.x(this.data.starts[i]), this.x(this.data.ends[i]), this.y(value)];
+    const height = Math.max(0, this.box.bottom - top);
+    return svg("rect", { class: "bars", x: from + 0.5, width: Math.max(0.5, to - from - 1), y: top, height });
   }
 
   /** What happened then, on two lines in turn so that neighbours do not overlap. */
   #mark({ t, name }, i) {
     const near = this.x(t) > (this.box.left + this.box.right) / 2;
     const top = this.box.top - (i % 2 ? 6 : 20);
-    return svg("g", {}, svg("line", { class: "mark", x1: this.x(t), x2: this.x(t), y1: top - 8, y2: this.box.bottom }),
-      svg("text", { x: this.x(t) + (near ? -4 : 4), y: top, "text-anchor": near ? "end" : "start" }, brief(name, 34)));
+    const words = { x: this.x(t) + (near ? -4 : 4), y: top, "text-anchor": near ? "end" : "start" };
+    return svg("g", {},
+      svg("line", { class: "mark", x1: this.x(t), x2: this.x(t), y1: top - 8, y2: this.box.bottom }),
+      svg("text", words, brief(name, 34)));
   }
 
   /** Names beside the ends of lines, moved apart where they would overlap. */
   #names(layers) {
     const last = (values) => values.findLast((value) => value !== null) ?? null;
-    const ends = layers.map((layer) => {
-      const [low, high] = layer.kind === "area" ? [last(layer.low), last(layer.high)] : [last(layer.values), last(layer.values)];
-      return { layer, y: low === null ? null : (this.y(low) + this.y(high)) / 2 };
-    }).filter((end) => end.y !== null).sort((a, b) => a.y - b.y);
+    const sides = ({ low, high, values }) => (low ? [last(low), last(high)] : [last(values), last(values)]);
+    const ends = layers.map((layer) => ({ layer, sides: sides(layer) })).filter((end) => end.sides[0] !== null);
+    for (const end of ends) end.y = (this.y(end.sides[0]) + this.y(end.sides[1])) / 2;
+    ends.sort((a, b) => a.y - b.y);
     const most = Math.floor((this.box.bottom - this.box.top) / 14) + 1;
     const shown = ends.slice(0, most);
     shown.forEach((end, i) => { end.y = Math.max(end.y, i ? shown[i - 1].y + 14 : this.box.top); });
     shown.toReversed().forEach((end, i, all) => { end.y = Math.min(end.y, i ? all[i - 1].y - 14 : this.box.bottom); });
     return shown.map(({ layer, y }) => svg("g", { class: `k${layer.k}` },
       svg("line", { class: "line", x1: this.box.right + 4, x2: this.box.right + 14, y1: y, y2: y }),
-      svg("text", { class: "name", x: this.box.right + 18, y: y + 4 }, svg("title", {}, layer.name), brief(layer.name))));
+      svg("text", { class: "name", x: this.box.right + 18, y: y + 4 }, brief(layer.name))));
   }
 
   #nearest(event) {
     const { t } = this.data;
     const here = event.clientX - this.svg.getBoundingClientRect().left;
-    return t.length ? t.reduce((best, at, i) => (Math.abs(this.x(at) - here) < Math.abs(this.x(t[best]) - here) ? i : best), 0) : null;
+    const far = (i) => Math.abs(this.x(t[i]) - here);
+    return t.length ? t.reduce((best, _, i) => (far(i) < far(best) ? i : best), 0) : null;
   }
 
   #key(event) {
     const last = this.data.t.length - 1;
     const here = this.reading ?? last + 1;
-    const to = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowDown: here - 1, ArrowUp: here + 1, PageUp: here + 10, PageDown: here - 10, Home: 0, End: last }[event.key];
-    if (to !== undefined) {
+    if (event.key in KEYS) {
       event.preventDefault();
-      this.#read(Math.max(0, Math.min(last, to)));
+      this.#read(Math.max(0, Math.min(last, here + KEYS[event.key])));
     } else if (event.key === "Enter") this.#choose();
   }
 
@@ -157,9 +166,12 @@ export class Chart {
   #table() {
     if (!this.details.open || !this.data) return;
     const { t, layers } = this.data;
-    const columns = [{ head: "time", cell: (i) => time(t[i]) },
-      ...layers.filter((layer) => layer.read !== false).map((layer) => ({ head: brief(layer.name, 28), number: true, cell: (i) => num(layer.values[i], layer.format(layer.values[i])) }))];
-    this.rows.replaceChildren(scrolling(`${this.title}, as a table`, table(columns, t.map((_, i) => t.length - 1 - i), this.title)));
+    const cell = ({ values, format }) => (i) => num(values[i], format(values[i]));
+    const column = (layer) => ({ head: brief(layer.name, 28), number: true, cell: cell(layer) });
+    const told = layers.filter((layer) => layer.read !== false).map(column);
+    const newest = t.map((_, i) => t.length - 1 - i);
+    const whole = table([{ head: "time", cell: (i) => time(t[i]) }, ...told], newest, this.title);
+    this.rows.replaceChildren(scrolling(`${this.title}, as a table`, whole));
   }
 }
 
@@ -174,8 +186,10 @@ function runs(values) {
   return found;
 }
 
+/** A line, or a patch, and its name. */
 function entry({ name, k, kind }) {
-  const mark = { dots: () => svg("circle", { class: "dot", cx: 14, cy: 6, r: 3 }), line: () => svg("path", { class: `line k${k}`, d: "M0 6H28" }) };
-  const drawn = (mark[kind] || (() => svg("rect", { class: kind === "band" ? "band" : "area", width: 28, height: 12 })))();
-  return h("li", {}, svg("svg", { class: `k${k}`, viewBox: "0 0 28 12", "aria-hidden": "true" }, drawn), brief(name, 40));
+  const line = svg("path", { class: `line k${k}`, d: "M0 6H28" });
+  const drawn = kind === "line" ? line : svg("rect", { class: "area", width: 28, height: 12 });
+  const mark = svg("svg", { class: `k${k}`, viewBox: "0 0 28 12", "aria-hidden": "true" }, drawn);
+  return h("li", {}, mark, brief(name, 40));
 }

@@ -12,12 +12,14 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
+const there = (value) => value !== null && value !== undefined && value !== false;
+
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+    else if (there(value)) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter(there));
   return element;
 }
 
@@ -35,14 +37,18 @@ export function put(element, ...children) {
   if (!fresh.isEqualNode(old)) element.replaceChildren(...fresh.childNodes);
 }
 
+/** A text for those who listen. */
+export const hidden = (text) => h("span", { class: "unseen" }, text);
+
 /** A table: columns are {head, cell(row), number}; the first is the head of its row. */
 export function table(columns, rows, caption) {
   const kind = (column) => ({ class: column.number ? "number" : null });
   const cells = (row) => columns.map((column, i) =>
     h(i ? "td" : "th", { ...kind(column), scope: i ? null : "row" }, column.cell(row)));
+  const head = (column) => h("th", { ...kind(column), scope: "col", title: column.title }, column.head);
   return h("table", {},
-    caption ? h("caption", { class: "unseen" }, caption) : null,
-    h("thead", {}, h("tr", {}, columns.map((column) => h("th", { ...kind(column), scope: "col", title: column.title }, column.head)))),
+    h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, columns.map(head))),
     h("tbody", {}, rows.map((row) => h("tr", {}, cells(row)))));
 }
 
@@ -76,5 +82,6 @@ export function copyable(text) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } }, "Copy");
-  return h("div", { class: "copy" }, h("pre", { tabindex: "0", role: "group", "aria-label": "Command to copy" }, h("code", {}, text)), button);
+  const box = { tabindex: "0", role: "group", "aria-label": "Command to copy" };
+  return h("div", { class: "copy" }, h("pre", box, h("code", {}, text)), button);
 }

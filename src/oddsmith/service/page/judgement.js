@@ -4,15 +4,16 @@ import { brief, count, figure, many, now, percent, span } from "./words.js";
 import { rate, sum } from "./series.js";
 
 /** Seconds without a reward, while decisions go on, that are nothing to wonder about. */
-const quiet = (experiment) => Math.max(3600, 2 * (experiment.window_s || 0));
+export const quiet = (experiment) => Math.max(3600, 2 * (experiment.window_s || 0));
 
 function decisions({ series }) {
   if (!series) return null;
   const { perMinute, seconds } = rate(series, now());
   const text = { what: "Decisions a minute", value: perMinute, number: figure(perMinute, 2) };
-  if (!series.decisions.some((n) => n > 0)) return { ...text, word: "wait", why: "waiting for the first decision" };
+  if (!sum(series.decisions)) return { ...text, word: "wait", why: "waiting for the first decision" };
   if (perMinute > 0) return { ...text, word: "well", why: `in the last ${span(seconds)}` };
-  return { ...text, word: "look", why: `none in the last ${span(seconds)}`, todo: "Nobody asks for decisions: look at the caller." };
+  const todo = "Nobody asks for decisions: look at the caller.";
+  return { ...text, word: "look", why: `none in the last ${span(seconds)}`, todo };
 }
 
 function rewarded({ checks, experiment }) {
@@ -21,9 +22,13 @@ function rewarded({ checks, experiment }) {
   const text = { what: "Rewarded in time", value: share, number: percent(share) };
   if (!due) return { ...text, word: "wait", why: "no decision is due yet" };
   const why = `${count(came)} of ${many(due, "decision")} due`;
-  if (!came && due >= 30) return { ...text, word: "broken", why, todo: "No reward has ever come: send them to /v1/reward with the id of the decision." };
+  if (!came && due >= 30) {
+    const todo = "No reward has ever come: send them to /v1/reward with the id of the decision.";
+    return { ...text, word: "broken", why, todo };
+  }
   if (share < 0.5 && experiment.default_reward === null) {
-    return { ...text, word: "look", why: `${why}; the others teach nothing`, todo: "More than half of the decisions have no reward. If none means 0, set window_s and default_reward." };
+    const todo = "More than half of the decisions have no reward. If none means 0, set window_s and default_reward.";
+    return { ...text, word: "look", why: `${why}; the others teach nothing`, todo };
   }
   return { ...text, word: "well", why };
 }
@@ -31,11 +36,20 @@ function rewarded({ checks, experiment }) {
 function lastReward({ checks, experiment }) {
   if (!checks) return null;
   const [reward, decision] = [checks.last_reward_t, checks.last_decision_t];
-  if (reward === null) return { what: "Last reward", value: null, number: "none", word: decision === null ? "wait" : "look", why: "no reward has come yet", todo: decision === null ? "" : "Send a reward for a decision that was made." };
-  const text = { what: "Last reward", value: reward, number: `${span(now() - reward)} ago` };
+  const text = { what: "Last reward", value: reward };
+  if (reward === null) {
+    const [word, todo] = decision === null ? ["wait", ""] : ["look", "Send a reward for a decision that was made."];
+    return { ...text, number: "none", word, why: "no reward has come yet", todo };
+  }
+  const number = `${span(now() - reward)} ago`;
   const gap = decision === null ? 0 : decision - reward;
-  if (gap <= quiet(experiment)) return { ...text, word: "well", why: gap > 0 ? `${span(gap)} before the last decision` : "after the last decision" };
-  return { ...text, word: gap > 86400 + quiet(experiment) ? "broken" : "look", why: `decisions went on for ${span(gap)} since`, todo: "Decisions are made and no rewards come: look at what sends them." };
+  if (gap <= quiet(experiment)) {
+    const why = gap > 0 ? `${span(gap)} before the last decision` : "after the last decision";
+    return { ...text, number, word: "well", why };
+  }
+  const todo = "Decisions are made and no rewards come: look at what sends them.";
+  const word = gap > 86400 + quiet(experiment) ? "broken" : "look";
+  return { ...text, number, word, why: `decisions went on for ${span(gap)} since`, todo };
 }
 
 function behind({ stats, checks }) {
@@ -43,7 +57,9 @@ function behind({ stats, checks }) {
   const lag = Math.max(0, stats.head - stats.position);
   const text = { what: "Events behind", value: lag, number: count(lag) };
   const trouble = checks?.store_trouble || checks?.trouble;
-  if (trouble) return { ...text, word: "broken", why: trouble, todo: "Ask oddsmith doctor what is wrong with the store." };
+  if (trouble) {
+    return { ...text, word: "broken", why: trouble, todo: "Ask oddsmith doctor what is wrong with the store." };
+  }
   const warning = checks?.warning || stats.vitals.warning;
   if (warning) return { ...text, word: "look", why: warning, todo: "It decides with what it knew some time ago." };
   return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
@@ -52,15 +68,20 @@ function behind({ stats, checks }) {
 function asleep({ stats }) {
   if (!stats) return null;
   const names = Object.keys(stats.experts);
-  const times = (name) => sum(Object.values(stats.experts[name].failures));
   const made = stats.events.decision || 0;
+  const times = (name) => sum(Object.values(stats.experts[name].failures));
   const often = names.filter((name) => times(name) > made / 100); // one in a hundred decisions
   const text = { what: "Experts that fail", value: often.length, number: `${often.length} of ${names.length}` };
   if (!names.length) return { ...text, number: "–", word: "well", why: "this policy asks no experts" };
-  const all = sum(names.map(times));
-  if (!often.length) return { ...text, word: "well", why: all ? `${many(all, "failure")} in ${many(made, "decision")}` : "all of them answer" };
-  const why = often.slice(0, 2).map((name) => `${brief(name, 30)} ${count(times(name))} times`).join(", ") + (often.length > 2 ? " …" : "");
-  return { ...text, word: often.length === names.length ? "broken" : "look", why, todo: "Experts that fail have no vote; the table of experts says why." };
+  if (!often.length) {
+    const all = sum(names.map(times));
+    const why = all ? `${many(all, "failure")} in ${many(made, "decision")}` : "all of them answer";
+    return { ...text, word: "well", why };
+  }
+  const some = often.slice(0, 2).map((name) => `${brief(name, 30)} ${count(times(name))} times`);
+  const todo = "Experts that fail have no vote; the table of experts says why.";
+  const word = often.length === names.length ? "broken" : "look";
+  return { ...text, word, why: some.join(", ") + (often.length > 2 ? " …" : ""), todo };
 }
 
 function served({ checks }) {
@@ -68,13 +89,16 @@ function served({ checks }) {
   const { n, e_value: evidence, word, sentence } = checks.served_as_logged;
   const text = { what: "Served as logged", value: evidence, number: n ? `${figure(evidence, 2)} : 1` : "–" };
   if (!n) return { ...text, word: "wait", why: "no draw to check yet" };
-  return { ...text, word, why: word === "well" ? "is the evidence against it; 20 : 1 would be alarming" : sentence, todo: "Arms are not drawn with the odds that are logged: no value can be trusted until that is mended." };
+  if (word === "well") return { ...text, word, why: "is the evidence against it; 20 : 1 would be alarming" };
+  const todo = "Arms are not drawn with the odds that are logged: trust no value until that is mended.";
+  return { ...text, word, why: sentence, todo };
 }
 
 /** The six tiles, those that can be told. */
 export function tiles(state) {
   const all = { rate: decisions, rewarded, last: lastReward, behind, asleep, served };
-  return Object.entries(all).map(([id, tile]) => ({ id, ...tile({ ...state.data, experiment: state.experiment }) })).filter((tile) => tile.word);
+  const known = { ...state.data, experiment: state.experiment };
+  return Object.entries(all).map(([id, tile]) => ({ id, ...tile(known) })).filter((tile) => tile.word);
 }
 
 /** The worst of the tiles, or null where all are well. */

@@ -22,7 +22,8 @@ export async function seek(state, t) {
   filter.before = await positionAt(state.experiment.name, t, state.position);
   filter.until = t;
   await state.reread("decisions");
-  at("decisions").scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  at("decisions").scrollIntoView({ behavior: still ? "auto" : "smooth" });
 }
 
 const COUNTS = { reward: "", default: "default", correction: "corrected" };
@@ -33,12 +34,14 @@ function note({ shadow, deferred, activated }) {
 }
 
 function line(state, one) {
+  const why = { type: "button", class: "plain", title: "Why?", click: () => state.open(one.id) };
+  const none = h("span", { class: "soft" }, "none yet");
   const row = h("tr", { "data-decision": one.id },
     h("td", {}, time(one.t)),
-    h("th", { scope: "row" }, h("button", { type: "button", class: "plain", title: "Why?", click: () => state.open(one.id) }, plain(one.id))),
+    h("th", { scope: "row" }, h("button", why, plain(one.id))),
     h("td", {}, plain(one.arm)),
     h("td", { class: "number" }, num(one.propensity)),
-    h("td", { class: "number" }, one.reward === null ? h("span", { class: "soft" }, "none yet") : num(one.reward, figure(one.reward, 4))),
+    h("td", { class: "number" }, one.reward === null ? none : num(one.reward, figure(one.reward, 4))),
     h("td", { class: "soft" }, [COUNTS[one.counts] || "", note(one)].filter(Boolean).join(", ")),
     h("td", {}, plain(one.unit ?? "")));
   row.sign = JSON.stringify(one);
@@ -55,6 +58,16 @@ function fill(state, decisions) {
   if (focused.isConnected && parts.body.contains(focused)) focused.focus({ preventScroll: true });
 }
 
+function where() {
+  if (filter.until) return `Before ${moment(filter.until)}. `;
+  return filter.before ? "Older ones. " : "The newest, live. ";
+}
+
+function none({ searched }) {
+  if (filter.arm || filter.reward) return `None of the ${count(searched)} that were looked through is like that.`;
+  return filter.before ? "No decision here." : "Waiting for the first decision.";
+}
+
 export function drawDecisions(state) {
   const found = state.data.decisions;
   if (!found) return;
@@ -62,10 +75,7 @@ export function drawDecisions(state) {
   parts.table.hidden = !found.decisions.length;
   parts.tools.hidden = !found.decisions.length && !filter.arm && !filter.reward && !filter.before;
   fill(state, found.decisions);
-  const filtered = filter.arm || filter.reward;
-  const where = filter.until ? `Before ${moment(filter.until)}. ` : filter.before ? "Older ones. " : "The newest, live. ";
-  const none = filtered ? `None of the ${count(found.searched)} decisions that were looked through is like that.` : filter.before ? "No decision here." : "Waiting for the first decision.";
-  put(parts.says, parts.tools.hidden ? "" : where, found.decisions.length ? "Choose an id to see why." : none);
+  put(parts.says, parts.tools.hidden ? "" : where(), found.decisions.length ? "Choose an id to see why." : none(found));
   parts.older.hidden = found.before === null;
   parts.newest.hidden = filter.before === null;
   parts.older.onclick = () => move(state, { before: found.before, until: null });
@@ -79,24 +89,35 @@ async function move(state, change) {
 function armField(state) {
   const change = (event) => move(state, { arm: event.target.value.trim(), before: null, until: null });
   const names = state.experiment.arms;
-  if (names && names.length <= 50) return h("select", { change }, h("option", { value: "" }, "any"), names.map((name) => h("option", { value: name }, brief(name, 60))));
+  const option = (name) => h("option", { value: name }, brief(name, 60));
+  if (names && names.length <= 50) return h("select", { change }, h("option", { value: "" }, "any"), names.map(option));
   return h("input", { type: "search", change, placeholder: "any", size: 14, spellcheck: "false" });
 }
 
 function begin(state) {
-  const rewards = h("select", { change: (event) => move(state, { reward: event.target.value, before: null, until: null }) },
-    [["", "any"], ["some", "some"], ["none", "none yet"]].map(([value, words]) => h("option", { value }, words)));
+  const change = (event) => move(state, { reward: event.target.value, before: null, until: null });
+  const choices = [["", "any"], ["some", "some"], ["none", "none yet"]];
+  const rewards = h("select", { change }, choices.map(([value, words]) => h("option", { value }, words)));
   const when = h("input", { type: "datetime-local" });
-  const go = h("button", { type: "button", click: () => when.value && seek(state, Date.parse(when.value) / 1000) }, "Go");
+  const jump = () => when.value && state.seek(Date.parse(when.value) / 1000);
+  const back = () => {
+    when.value = "";
+    move(state, { before: null, until: null });
+  };
   const body = h("tbody");
-  const heads = [["time"], ["decision"], ["arm"], ["odds", 1], ["reward", 1], ["note"], ["unit"]];
-  const lines = h("table", {}, h("caption", { class: "unseen" }, "Decisions, newest first"),
-    h("thead", {}, h("tr", {}, heads.map(([head, number]) => h("th", { scope: "col", class: number ? "number" : null }, head)))), body);
+  const head = (text) => h("th", { scope: "col", class: text === "odds" || text === "reward" ? "number" : null }, text);
+  const heads = h("tr", {}, ["time", "decision", "arm", "odds", "reward", "note", "unit"].map(head));
+  const caption = h("caption", { class: "unseen" }, "Decisions, newest first");
+  const lines = h("table", {}, caption, h("thead", {}, heads), body);
   parts = {
-    tools: h("div", { class: "row tools" }, h("label", {}, "Arm ", armField(state)), h("label", {}, "Reward ", rewards), h("label", {}, "Before ", when), go),
-    body, says: h("p", { class: "says", role: "status" }), table: lines,
+    body,
+    table: lines,
+    tools: h("div", { class: "row tools" },
+      h("label", {}, "Arm ", armField(state)), h("label", {}, "Reward ", rewards), h("label", {}, "Before ", when),
+      h("button", { type: "button", click: jump }, "Go")),
+    says: h("p", { class: "says", role: "status" }),
     older: h("button", { type: "button", hidden: true }, "Older"),
-    newest: h("button", { type: "button", hidden: true, click: () => { when.value = ""; move(state, { before: null, until: null }); } }, "Newest"),
+    newest: h("button", { type: "button", hidden: true, click: back }, "Newest"),
   };
   slot("decisions").replaceChildren(
     parts.tools,

@@ -1,38 +1,43 @@
-// In a sentence: how it is, whom it follows, what it is worth, what to do; and the tiles under it.
+// In a sentence: how it is, whom it follows, what it is worth, what to do; the tiles under it; and shadow mode.
 
 import { copyable, h, put, shape, slot } from "./dom.js";
-import { tiles, worst } from "./judgement.js";
+import { quiet, tiles, worst } from "./judgement.js";
 import { key } from "./api.js";
-import { brief, count, many, now, num, percent, span, time } from "./words.js";
+import { brief, many, now, num, percent, span, time } from "./words.js";
 
 const EVERY = 10; // seconds between two texts that are read aloud
 let told = { at: 0, about: "" };
 
 /** A command that asks this service, with a key where it has keys. */
 function command(route, body) {
-  const head = key.get() ? ` -H "Authorization: Bearer $KEY"` : "";
+  const head = key.get() ? ' -H "Authorization: Bearer $KEY"' : "";
   return `curl -s ${location.origin}/v1/${route}${head} -d '${JSON.stringify(body)}'`;
 }
 
 function firstDecision(experiment) {
   const arms = experiment.arms ? {} : { arms: ["article-17", "article-18"] };
   const body = { experiment: experiment.name, id: "visit-1", context: { hour: 9 }, ...arms };
-  return [h("p", { class: "lead" }, h("span", { class: "state" }, "No decision yet. "), "Ask for one, with a context of yours:"), copyable(command("decide", body))];
+  const words = [h("span", { class: "state" }, "No decision yet. "), "Ask for one, with a context of yours:"];
+  return [h("p", { class: "lead" }, words), copyable(command("decide", body))];
 }
 
 function firstReward(experiment, latest) {
   const body = { experiment: experiment.name, id: latest ?? "visit-1", reward: experiment.reward.high };
-  return [h("p", {}, "It learns from rewards. Send one for a decision that was made:"), copyable(command("reward", body))];
+  const words = "It learns from rewards. Send one for a decision that was made:";
+  return [h("p", {}, words), copyable(command("reward", body))];
 }
 
+/** How it is: a word, what it does, and since when. */
 function learning({ experiment, data: { checks, stats } }) {
   const made = many(stats.events.decision || 0, "decision");
   if (checks?.trouble) return ["broken", "It does not learn", `: ${checks.trouble}. It has made ${made}.`];
   const learnt = checks?.last_learnt_t ?? null;
   if (learnt === null) return ["look", "It decides and has learnt nothing yet", `: ${made}, no reward.`];
-  const idle = (checks.last_decision_t ?? learnt) - learnt;
-  const [word, text] = idle > Math.max(3600, 2 * (experiment.window_s || 0)) ? ["look", "It decides and no longer learns"] : ["well", experiment.shadow ? "It learns in shadow mode" : "It is learning"];
-  return [word, text, `: ${made}, the last thing learnt ${span(now() - learnt)} ago${experiment.shadow ? "; what visitors see is what the incumbent chose" : ""}.`];
+  const incumbent = experiment.shadow ? "; what visitors see is what the incumbent chose" : "";
+  const rest = `: ${made}, the last thing learnt ${span(now() - learnt)} ago${incumbent}.`;
+  const idle = (checks.last_decision_t ?? learnt) - learnt > quiet(experiment);
+  if (idle) return ["look", "It decides and no longer learns", rest];
+  return ["well", experiment.shadow ? "It learns in shadow mode" : "It is learning", rest];
 }
 
 function follows({ data: { stats } }) {
@@ -40,34 +45,46 @@ function follows({ data: { stats } }) {
   if (ranked.length < 2) return null;
   const [[first, one], [second, two]] = ranked;
   if (one.weight - two.weight < 1e-9) return ` It prefers none of its ${ranked.length} experts yet.`;
-  return [" It follows ", h("b", {}, brief(first, 60)), ` (${percent(one.weight)}), then ${brief(second, 60)} (${percent(two.weight)}).`];
+  const then = ` (${percent(one.weight)}), then ${brief(second, 60)} (${percent(two.weight)}).`;
+  return [" It follows ", h("b", {}, brief(first, 60)), then];
+}
+
+function todo({ experiment, data: { checks } }, trouble) {
+  if (trouble) {
+    const words = h("b", {}, `${trouble.what}: ${trouble.word}. `);
+    return h("p", { class: `todo ${trouble.word}` }, shape(trouble.word), words, trouble.todo);
+  }
+  const safe = checks?.switch?.ready ? "is safe" : "is not yet safe";
+  const words = experiment.shadow ? `It ${safe} to switch on: see “May I switch it on?”.` : "Nothing to do.";
+  return h("p", { class: "todo soft" }, words);
 }
 
 function sentence(state, found) {
   const { checks, stats, values, decisions } = state.data;
   if (!(stats.events.decision > 0)) return firstDecision(state.experiment);
   const [word, head, rest] = learning(state);
-  const trouble = worst(found);
-  const todo = trouble ? trouble.todo : state.experiment.shadow && checks?.switch ? `It ${checks.switch.ready ? "is safe to switch on" : "is not yet safe to switch on"}: see “May I switch it on?”.` : "Nothing to do.";
+  const worth = values?.sentence ? ` ${values.sentence}` : null;
   return [
-    h("p", { class: "lead" }, h("span", { class: `state ${word}` }, head), rest, follows(state), values?.sentence ? ` ${values.sentence}` : null),
-    h("p", { class: `todo ${trouble ? trouble.word : "soft"}` }, trouble ? [shape(trouble.word), h("b", {}, `${trouble.what}: ${trouble.word}. `)] : null, todo),
+    h("p", { class: "lead" }, h("span", { class: `state ${word}` }, head), rest, follows(state), worth),
+    todo(state, worst(found)),
     checks && checks.last_reward_t === null ? firstReward(state.experiment, decisions?.decisions[0]?.id) : null,
   ];
 }
 
 export function drawSentence(state) {
+  const { checks, stats, values } = state.data;
   const found = tiles(state);
-  drawTiles(state, found);
-  const { stats, checks, values } = state.data;
+  drawTiles(found);
   if (!stats) return;
-  const about = `${state.experiment.name} ${worst(found)?.id} ${worst(found)?.word} ${stats.events.decision > 0} ${Boolean(checks)} ${Boolean(values)}`;
+  const trouble = worst(found);
+  const [begun, learnt] = [stats.events.decision > 0, checks?.last_learnt_t > 0];
+  const about = [state.experiment.name, trouble?.id, trouble?.word, begun, learnt, Boolean(values)].join(" ");
   if (about === told.about && now() - told.at < EVERY) return;
   told = { about, at: now() };
   put(slot("sentence"), sentence(state, found));
 }
 
-function drawTiles(state, found) {
+function drawTiles(found) {
   const tile = ({ id, what, value, number, word, why }) => h("li", { class: "tile", "data-tile": id },
     h("span", { class: "what" }, what),
     h("span", { class: "number" }, id === "last" && value !== null ? time(value, number) : num(value, number)),
@@ -76,19 +93,26 @@ function drawTiles(state, found) {
   put(slot("well"), h("ul", { class: "tiles" }, found.map(tile)));
 }
 
+const NAMES = { served: "What the incumbent did", policy: "What we would have done" };
+
+function value({ kind, value: mean, low, high, n, refused }) {
+  const ends = ["a decision is worth between ", num(low), " and ", num(high), ` (95 %, ${many(n, "reward")})`];
+  return h("li", { class: "tile" },
+    h("span", { class: "what" }, NAMES[kind]),
+    h("span", { class: "number" }, num(mean)),
+    h("span", { class: "why" }, refused || ends));
+}
+
 /** Shadow mode: what we would have done is worth, against what was done, and whether it is safe to switch. */
 export function drawSwitch({ experiment, data: { checks, values } }) {
   slot("switch").parentElement.hidden = !experiment.shadow;
   if (!experiment.shadow) return;
   const verdict = checks?.switch;
-  const pair = (values?.values || []).filter(({ kind }) => kind === "served" || kind === "policy");
-  const name = { served: "What the incumbent did", policy: "What we would have done" };
-  const word = verdict ? (verdict.ready ? "well" : "wait") : "wait";
+  const word = verdict?.ready ? "well" : "wait";
+  const head = h("span", { class: `state ${word}` }, shape(word), verdict?.ready ? "Yes, it is safe." : "Not yet.");
+  const how = ["To switch: ", h("code", {}, "shadow = false"), " in [service] of the policy file; start again."];
   put(slot("switch"),
-    h("p", { class: "lead" }, h("span", { class: `state ${word}` }, shape(word), verdict?.ready ? "Yes, it is safe." : "Not yet."), " ", verdict?.sentence || "The planner has nothing to go on yet."),
-    h("ul", { class: "pair" }, pair.map(({ kind, value, low, high, n, refused }) => h("li", { class: "tile" },
-      h("span", { class: "what" }, name[kind]),
-      h("span", { class: "number" }, value === null ? "–" : num(value)),
-      h("span", { class: "why" }, refused || ["a decision is worth between ", num(low), " and ", num(high), ` (95 %, ${count(n)} decisions)`])))),
-    verdict?.ready ? h("p", { class: "small soft" }, "To switch: set ", h("code", {}, "shadow = false"), " in the policy file’s table [service], and start the service again.") : null);
+    h("p", { class: "lead" }, head, " ", verdict?.sentence || "The planner has nothing to go on yet."),
+    h("ul", { class: "pair" }, (values?.values || []).filter(({ kind }) => NAMES[kind]).map(value)),
+    verdict?.ready ? h("p", { class: "small soft" }, how) : null);
 }

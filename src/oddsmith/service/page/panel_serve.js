@@ -6,7 +6,8 @@ import { arms, colour, heaviest, merged, nothing, ratio, room, sum } from "./ser
 import { brief, count, figure, many, moment, num, percent, time } from "./words.js";
 
 const MOST = 6; // arms with a line of their own
-const MISLEADS = "Mean of the rewards that came. It misleads: each arm was shown to other visitors than the others. What is it worth? has weighted values.";
+const MISLEADS = "Mean of the rewards that came. It misleads: each arm was shown to other visitors than the others. "
+  + "“What is it worth?” has weighted values.";
 const ORDERS = {
   share: ["by share", (a, b) => b.drawn - a.drawn],
   newest: ["newest", (a, b) => (b.since ?? 0) - (a.since ?? 0)],
@@ -17,40 +18,56 @@ let chart = null;
 let order = "share";
 let buttons = null;
 
+/** Two layers an arm, one after the other: odds as a line, draws as dots. */
 function layersOf(rows, decisions) {
   return rows.flatMap(({ name, columns, rest }) => {
-    const k = rest ? 8 : colour("arm", name);
-    const there = (values) => ratio(values, decisions).map((share, i) => (columns.odds_sum[i] > 0 ? share : null));
+    const look = { k: rest ? 8 : colour("arm", name), format: percent };
+    const there = (sums) => ratio(sums, decisions).map((share, i) => (columns.odds_sum[i] > 0 ? share : null));
     return [
-      { name, kind: "line", values: there(columns.odds_sum), k, format: percent },
-      { name: `${brief(name, 20)}, drawn`, kind: "dots", values: there(columns.drawn), k, format: percent, label: false },
+      { ...look, name, kind: "line", values: there(columns.odds_sum) },
+      { ...look, name: `${brief(name, 20)}, drawn`, kind: "dots", values: there(columns.drawn), label: false },
     ];
   });
 }
 
 function reads(layers, i) {
-  const one = (line, j) => line.values[i] !== null && `${brief(line.name, 24)} ${percent(line.values[i])} (drawn ${percent(layers[2 * j + 1].values[i])})`;
-  return layers.filter(({ kind }) => kind === "line").map(one).filter(Boolean);
+  const lines = layers.filter(({ kind }) => kind === "line");
+  const drawn = (j) => percent(layers[2 * j + 1].values[i]);
+  const words = ({ name, values }, j) => `${brief(name, 24)} ${percent(values[i])} (drawn ${drawn(j)})`;
+  return lines.map((line, j) => line.values[i] !== null && words(line, j)).filter(Boolean);
 }
 
-function listOf(rows) {
-  const sign = (moved) => (moved === null ? "–" : num(moved, `${moved >= 0.0005 ? "+" : moved <= -0.0005 ? "−" : ""}${Math.abs(100 * moved).toFixed(1)} points`));
-  return table([
-    { head: "arm", cell: ({ name, rest }) => h("span", { title: name }, rest ? h("i", {}, "others") : brief(name, 60)) },
-    { head: "drawn", number: true, cell: ({ drawn, mean, rewarded }) => h("span", { title: mean === null ? null : `${figure(mean)} over ${rewarded}. ${MISLEADS}` }, num(drawn, count(drawn))) },
-    { head: "share", number: true, cell: ({ share }) => num(share, percent(share)) },
-    { head: "mean odds", number: true, cell: ({ odds }) => num(odds, percent(odds)) },
-    { head: "moved", number: true, title: "Mean odds in the last third of the range, less those in the first", cell: ({ moved }) => sign(moved) },
-    { head: "first drawn", number: true, title: "In this range", cell: ({ since }) => (since === null ? "–" : time(since, moment(since))) },
-  ], rows, "Arms in this range");
+function signed({ moved }) {
+  const sign = moved >= 0.0005 ? "+" : moved <= -0.0005 ? "−" : "";
+  return moved === null ? "–" : num(moved, `${sign}${Math.abs(100 * moved).toFixed(1)} points`);
 }
+
+function drawnOf({ drawn, mean, rewarded }) {
+  const hint = mean === null ? null : `${figure(mean)} over ${count(rewarded)}. ${MISLEADS}`;
+  return h("span", { title: hint }, num(drawn, count(drawn)));
+}
+
+const COLUMNS = [
+  { head: "arm", cell: ({ name, rest }) => h("span", { title: name }, rest ? h("i", {}, "others") : brief(name, 60)) },
+  { head: "drawn", number: true, cell: drawnOf },
+  { head: "share", number: true, cell: ({ share }) => num(share, percent(share)) },
+  { head: "mean odds", number: true, cell: ({ odds }) => num(odds, percent(odds)) },
+  { head: "moved", number: true, title: "Mean odds in the last third, less those in the first", cell: signed },
+  { head: "first drawn", number: true, cell: ({ since }) => since && time(since, moment(since)) },
+];
 
 function sentence(rows, state) {
-  const top = rows.filter(({ rest }) => !rest).sort((a, b) => b.drawn - a.drawn)[0];
-  const risen = rows.filter(({ rest }) => !rest).sort(ORDERS.risen[1])[0];
-  const shadow = state.experiment.shadow ? " In shadow mode these are the arms that the incumbent showed." : "";
-  const moved = risen.moved > 0.02 ? ` ${risen === top ? "It" : brief(risen.name, 40)} has risen most, by ${figure(100 * risen.moved, 2)} points.` : "";
-  return `${brief(top.name, 40)} is drawn most, in ${percent(top.share)} of ${many(state.data.series.decisions.reduce((a, b) => a + b, 0), "decision")}.${moved}${shadow} Lines are the odds, dots how often it was drawn: they should lie on each other.`;
+  const named = rows.filter(({ rest }) => !rest);
+  const top = named.toSorted(ORDERS.share[1])[0];
+  const risen = named.toSorted(ORDERS.risen[1])[0];
+  const all = many(sum(state.data.series.decisions), "decision");
+  const who = risen === top ? "It" : brief(risen.name, 40);
+  return [
+    `${brief(top.name, 40)} is drawn most, in ${percent(top.share)} of ${all}.`,
+    risen.moved > 0.02 ? ` ${who} has risen most, by ${figure(100 * risen.moved, 2)} points.` : "",
+    state.experiment.shadow ? " In shadow mode these are the arms that the incumbent showed." : "",
+    " Lines are the odds, dots how often it was drawn: they should lie on each other.",
+  ].join("");
 }
 
 export function drawServe(state) {
@@ -62,14 +79,15 @@ export function drawServe(state) {
   const rows = arms(buckets).filter(({ drawn, odds }) => drawn || odds);
   if (!chart || !place.contains(chart.element)) begin(place, state);
   const layers = layersOf(heaviest(rows, MOST), buckets.decisions);
+  const high = Math.max(0.1, ...layers.flatMap(({ values }) => values.map((value) => value ?? 0)));
   put(place.querySelector(".says"), sentence(rows, state));
   chart.show({
     t: buckets.t, ends: buckets.ends, edges: buckets.edges, layers, reads: (i) => reads(layers, i),
     summary: rows.slice(0, 3).map(({ name, share }) => `${name} ${percent(share)}`).join(", "),
-    y: { low: 0, high: Math.max(0.1, ...layers.flatMap(({ values }) => values.map((value) => value ?? 0))), unit: "share of decisions", format: percent },
+    y: { low: 0, high, unit: "share of decisions", format: percent },
   });
   const ranked = [...rows.filter(({ rest }) => !rest).sort(ORDERS[order][1]), ...rows.filter(({ rest }) => rest)];
-  put(place.querySelector(".arms"), scrolling("Arms in this range", listOf(ranked)));
+  put(place.querySelector(".arms"), scrolling("Arms in this range", table(COLUMNS, ranked, "Arms in this range")));
   return undefined;
 }
 
@@ -80,7 +98,11 @@ function begin(place, state) {
     for (const button of buttons.children) button.setAttribute("aria-pressed", String(button.value === order));
     drawServe(state);
   };
-  buttons = h("div", { class: "choice", role: "group", "aria-label": "Order of arms" }, Object.entries(ORDERS).map(([name, [words]]) =>
-    h("button", { type: "button", value: name, "aria-pressed": String(name === order), click: () => press(name) }, words)));
-  place.replaceChildren(h("p", { class: "says" }), chart.element, h("div", { class: "row tools" }, h("h3", {}, "Arms"), buttons), h("div", { class: "arms" }));
+  const button = ([name, [words]]) => h("button", {
+    type: "button", value: name, "aria-pressed": String(name === order), click: () => press(name),
+  }, words);
+  const group = { class: "choice", role: "group", "aria-label": "Order of arms" };
+  buttons = h("div", group, Object.entries(ORDERS).map(button));
+  const tools = h("div", { class: "row tools" }, h("h3", {}, "Arms"), buttons);
+  place.replaceChildren(h("p", { class: "says" }), chart.element, tools, h("div", { class: "arms" }));
 }

@@ -1,90 +1,113 @@
 // Why? A drawer about one decision: odds, experts by weight, their votes and predictions, its context and its events.
 
 import { ask } from "./api.js";
-import { at, bar, copyable, h, put, scrolling, slot, table } from "./dom.js";
+import { at, bar, copyable, h, hidden, put, scrolling, slot, table } from "./dom.js";
 import { brief, count, figure, many, moment, num, percent, plain, span, time } from "./words.js";
+
+const MOST_ENTRIES = 60; // of an object or a list of the context
+const MOST_ARMS = 12;
+const MOST_EXPERTS = 50;
 
 /** A value of JSON as a tree of lists. */
 function tree(value) {
-  if (value === null || typeof value !== "object") return typeof value === "number" ? num(value, figure(value, 6)) : plain(value);
+  if (typeof value === "number") return num(value, figure(value, 6));
+  if (value === null || typeof value !== "object") return plain(value);
   const entries = Array.isArray(value) ? value.map((one, i) => [i + 1, one]) : Object.entries(value);
   if (!entries.length) return "empty";
-  const shown = entries.slice(0, 60).flatMap(([name, one]) => [h("dt", {}, plain(name)), h("dd", {}, tree(one))]);
-  return h("dl", {}, shown, entries.length > 60 ? [h("dt", {}, "…"), h("dd", {}, `${entries.length - 60} more`)] : null);
+  const line = ([name, one]) => [h("dt", {}, plain(name)), h("dd", {}, tree(one))];
+  const left = entries.length - MOST_ENTRIES;
+  return h("dl", {}, entries.slice(0, MOST_ENTRIES).map(line), left > 0 ? line(["…", `${left} more`]) : null);
 }
 
-function contextOf(record) {
-  if (record.context === "erased" && !record.context_hidden) return h("p", {}, "The context was erased, as the setting erase_after_days asks.");
-  if (record.context_hidden) return h("p", {}, "Contexts are not shown here (", h("code", {}, "show_contexts = false"), ").");
-  return tree(record.context);
+function contextOf({ context, context_hidden: unseen }) {
+  if (unseen) return h("p", {}, "Contexts are not shown here (", h("code", {}, "show_contexts = false"), ").");
+  if (context === "erased") return h("p", {}, "The context was erased, as the setting erase_after_days asks.");
+  return tree(context);
+}
+
+/** Whether the heaviest expert wanted it, too. */
+function leader({ arm, experts }) {
+  if (!(experts?.length > 1)) return "";
+  const [{ expert, weight, votes }] = experts;
+  const vote = votes[arm] > 0 ? "voted for it" : "voted for another arm";
+  return ` The heaviest expert then, ${brief(expert, 60)} (${percent(weight)}), ${vote}.`;
+}
+
+function earned({ events, reward }, made) {
+  if (reward === null) return " No reward counts yet.";
+  const came = events.find(({ kind }) => kind === "reward");
+  const when = came && made ? `, ${span(came.time - made.time)} later.` : ", the default, for none came in time.";
+  return [" It earned ", num(reward), when];
 }
 
 function sentence(record) {
   const made = record.events.find(({ kind }) => kind === "decision");
+  const arm = h("b", {}, plain(record.arm));
   const others = Object.keys(record.odds).length - 1;
-  const who = record.shadow ? ["The incumbent chose ", h("b", {}, plain(record.arm)), ", which had odds of "]   : [h("b", {}, plain(record.arm)), " was drawn with odds of "];
-  const came = record.events.find(({ kind }) => kind === "reward");
-  const reward = record.reward === null ? "No reward counts yet." : [`It earned `, num(record.reward), came && made ? `, ${span(came.time - made.time)} later.` : ", the default, for none came in time."];
-  const leader = record.experts?.[0];
-  const vote = leader && (leader.votes[record.arm] ?? 0);
-  const whose = leader && record.experts.length > 1 ? [` The heaviest expert then, ${brief(leader.expert, 60)} (${percent(leader.weight)}), ${vote > 0 ? "voted for it" : "voted for another arm"}.`] : null;
-  return h("p", { class: "lead" }, who, num(record.propensity), made ? [" at ", time(made.time, moment(made.time, true))] : null, ` against ${many(others, "other arm")}.`, whose, " ", reward);
+  return h("p", { class: "lead" },
+    record.shadow ? ["The incumbent chose ", arm, ", which had odds of "] : [arm, " was drawn with odds of "],
+    num(record.propensity), made ? [" at ", time(made.time, moment(made.time, true))] : null,
+    ` against ${many(others, "other arm")}.`, leader(record), earned(record, made));
 }
 
-function oddsOf(record) {
-  const ranked = Object.entries(record.odds).sort(([, a], [, b]) => b - a);
-  const place = ranked.findIndex(([name]) => name === record.arm);
-  const shown = ranked.slice(0, 12);
-  if (place >= 12) shown.push(ranked[place]);
-  return [table([
-    { head: "arm", cell: ([name]) => (name === record.arm ? h("b", {}, `${plain(name)} (${record.shadow ? "chosen" : "drawn"})`) : plain(name)) },
-    { head: h("span", { class: "unseen" }, "as a bar"), cell: ([name, odds]) => bar(odds, name === record.arm ? 1 : 8) },
-    { head: "odds", number: true, cell: ([, odds]) => num(odds) },
-  ], shown, "Odds of arms"), ranked.length > shown.length ? h("p", { class: "small soft" }, `and ${many(ranked.length - shown.length, "other arm")}`) : null];
+function oddsOf({ arm, odds, shadow }) {
+  const ranked = Object.entries(odds).sort(([, a], [, b]) => b - a);
+  const shown = ranked.filter(([name], i) => i < MOST_ARMS || name === arm);
+  const named = (name) => h("b", {}, `${plain(name)} (${shadow ? "chosen" : "drawn"})`);
+  const columns = [
+    { head: "arm", cell: ([name]) => (name === arm ? named(name) : plain(name)) },
+    { head: hidden("as a bar"), cell: ([name, share]) => bar(share, name === arm ? 1 : 8) },
+    { head: "odds", number: true, cell: ([, share]) => num(share) },
+  ];
+  const left = ranked.length - shown.length;
+  const more = left ? h("p", { class: "small soft" }, `and ${many(left, "other arm")}`) : null;
+  return [table(columns, shown, "Odds of arms"), more];
 }
 
 function votesOf(votes) {
   const ranked = Object.entries(votes).sort(([, a], [, b]) => b - a);
   if (!ranked.length) return "asleep";
-  const words = ranked.slice(0, 3).map(([name, part]) => (part > 0.9995 ? brief(name, 24) : `${brief(name, 24)} ${percent(part)}`));
-  return words.join(", ") + (ranked.length > 3 ? " …" : "");
+  const words = ([name, part]) => (part > 0.9995 ? brief(name, 24) : `${brief(name, 24)} ${percent(part)}`);
+  return ranked.slice(0, 3).map(words).join(", ") + (ranked.length > 3 ? " …" : "");
 }
 
-function expertsOf(record, experiment) {
-  if (!record.experts?.length) return h("p", {}, "This policy keeps no votes of experts.");
-  const { low, high } = experiment.reward;
-  const unit = (x) => (x === null ? null : low + x * (high - low));
-  return scrolling("Experts of this decision", table([
+function expertsOf({ experts, reward }, { low, high }) {
+  if (!experts?.length) return h("p", {}, "This policy keeps no votes of experts.");
+  const foreseen = ({ predicted }) => (predicted === null ? null : low + predicted * (high - low));
+  const off = (one) => (one.predicted === null || reward === null ? null : Math.abs(foreseen(one) - reward));
+  const columns = [
     { head: "expert", cell: ({ expert }) => brief(expert, 40) },
     { head: "weight", number: true, cell: ({ weight }) => num(weight, percent(weight)) },
     { head: "voted for", cell: ({ votes }) => votesOf(votes) },
-    { head: "foresaw", number: true, title: "The reward that it foresaw for the arm that was drawn", cell: ({ predicted }) => num(unit(predicted)) },
-    { head: "off by", number: true, cell: ({ predicted }) => (predicted === null || record.reward === null ? "–" : num(Math.abs(unit(predicted) - record.reward))) },
-  ], record.experts.slice(0, 50), "Experts by their weight in this decision"));
+    { head: "foresaw", number: true, title: "The reward that it predicted", cell: (one) => num(foreseen(one)) },
+    { head: "off by", number: true, cell: (one) => num(off(one)) },
+  ];
+  const rows = experts.slice(0, MOST_EXPERTS);
+  return scrolling("Experts of this decision", table(columns, rows, "Experts by their weight in this decision"));
 }
 
-function eventsOf(record) {
-  const value = ({ kind, value: number }) => (number === null || kind === "decision" ? "" : num(number));
-  return table([
+function eventsOf({ events }) {
+  const columns = [
     { head: "time", cell: (event) => time(event.time) },
     { head: "event", cell: ({ kind, key }) => (key ? `${kind} (${brief(key, 24)})` : kind) },
-    { head: "value", number: true, cell: value },
+    { head: "value", number: true, cell: ({ kind, value }) => (kind === "decision" ? "" : num(value)) },
     { head: "sent by", cell: ({ sender }) => plain(sender || "") },
     { head: "position", number: true, cell: ({ position }) => num(position, count(position)) },
-  ], record.events, "Events of this decision");
+  ];
+  return scrolling("Events of this decision", table(columns, events, "Events of this decision"));
 }
 
 /** Shows the drawer; what the service says of a decision that is not there is thrown. */
-export async function openWhy(state, id) {
-  const { experiment } = state;
+export async function openWhy({ experiment }, id) {
   const path = `/v1/decisions/${encodeURIComponent(id)}`;
   const record = await ask(path, { experiment: experiment.name, explain: true });
   const quoted = `'${id.replaceAll("'", "'\\''")}'`;
+  const where = ` at position ${count(record.position)}, made by the state of position ${count(record.seen)}.`;
   put(slot("why"),
-    h("p", { class: "soft" }, "Decision ", h("b", {}, plain(id)), ` at position ${count(record.position)}, made by the state of position ${count(record.seen)}.`),
+    h("p", { class: "soft" }, "Decision ", h("b", {}, plain(id)), where),
     sentence(record),
     h("h3", {}, "Odds of the arms"), oddsOf(record),
-    h("h3", {}, "What the experts said"), expertsOf(record, experiment),
+    h("h3", {}, "What the experts said"), expertsOf(record, experiment.reward),
     h("h3", {}, "Context"), contextOf(record),
     h("h3", {}, "What became of it"), eventsOf(record),
     h("h3", {}, "Prove it"), copyable(`oddsmith history STORE ${quoted} && oddsmith verify STORE`));

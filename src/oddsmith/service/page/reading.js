@@ -59,7 +59,8 @@ export class Reading {
     this.state.data[name] = answer;
     this.asked.set(name, { at, position: answer.position });
     this.state.position = Math.max(this.state.position, answer.position);
-    if (name !== "decisions") this.state.known = Math.max(this.state.known, answer.position); // a list is read from the log
+    if (name === "decisions") return; // they are read from the log, which may be ahead of the state
+    this.state.known = Math.max(this.state.known, answer.position);
   }
 
   /** Until something is worth asking for: the log has grown, or what is known to be old may be asked for again. */

@@ -41,13 +41,14 @@ export const room = (series) => Math.max(8, Math.min(48, Math.round(sum(series.d
 
 /** What to say where a range is empty. */
 export function nothing({ data: { stats } }) {
-  return stats?.events.decision > 0 ? "Nothing happened in this range. Choose a longer one above." : "Waiting for the first decision.";
+  const begun = stats?.events.decision > 0;
+  return begun ? "Nothing happened in this range. Choose a longer one above." : "Waiting for the first decision.";
 }
 
 /** Parts of wholes; null where there is no whole. */
 export const ratio = (parts, wholes) => parts.map((part, i) => (wholes[i] > 0 ? part / wholes[i] : null));
 
-/** Each arm in a range of time: its share, mean odds, when first drawn, and how its share has moved from the first third to the last. */
+/** Each arm in a range: share, mean odds, when first drawn, and how its odds moved from the first third to the last. */
 export function arms(buckets) {
   const third = Math.max(1, Math.floor(buckets.t.length / 3));
   const share = (values, from, to) => {
@@ -60,9 +61,15 @@ export function arms(buckets) {
     const before = share(columns.odds_sum, 0, third);
     const after = share(columns.odds_sum, -third, undefined);
     const [drawn, rewarded] = [sum(columns.drawn), sum(columns.rewarded)];
-    return { name, columns, rest, drawn, rewarded, share: all ? drawn / all : 0, odds: all ? sum(columns.odds_sum) / all : 0,
-      late: after ?? 0, since: seen < 0 ? null : buckets.t[seen], moved: before === null || after === null ? null : after - before,
-      mean: rewarded ? sum(columns.reward_sum) / rewarded : null };
+    return {
+      name, columns, rest, drawn, rewarded,
+      share: all ? drawn / all : 0,
+      odds: all ? sum(columns.odds_sum) / all : 0,
+      late: after ?? 0,
+      since: seen < 0 ? null : buckets.t[seen],
+      moved: before === null || after === null ? null : after - before,
+      mean: rewarded ? sum(columns.reward_sum) / rewarded : null,
+    };
   };
   const rows = Object.entries(buckets.arms).map(([name, columns]) => one(name, columns, false));
   return buckets.others ? [...rows, one("others", buckets.others, true)] : rows;
@@ -80,7 +87,7 @@ export function heaviest(rows, most) {
   return [...ranked.slice(0, most), rest];
 }
 
-/** 95 % interval (Wilson) of a mean of n rewards in [low, high]; for rewards between the ends it is wider than need be. */
+/** 95 % interval (Wilson) of a mean of n rewards in [low, high]; wider than need be for rewards between the ends. */
 export function interval(mean, n, { low, high }) {
   if (mean === null || !n) return [null, null];
   const [p, z] = [(mean - low) / (high - low), 1.96];
@@ -103,7 +110,8 @@ export function weights(history, most = 11) {
   const entries = Object.entries(history.experts);
   const last = ([, values]) => values.findLast((value) => value !== null) ?? 0;
   const ranked = entries.sort((a, b) => last(b) - last(a));
-  const shown = ranked.slice(0, ranked.length > most + 1 ? most : ranked.length).map(([name, values]) => ({ name, values }));
+  const first = ranked.length > most + 1 ? ranked.slice(0, most) : ranked;
+  const shown = first.map(([name, values]) => ({ name, values }));
   const left = ranked.slice(shown.length).map(([, values]) => values);
   if (history.others) left.push(history.others);
   if (!left.length) return shown;

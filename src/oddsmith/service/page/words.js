@@ -83,10 +83,5 @@ export function brief(name, most = 18) {
   return whole.length > most ? `${whole.slice(0, most - 1)}…` : whole;
 }
 
-/** One, two and three: a list in words. */
-export function listed(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
-
 /** 1 decision, 2 decisions. */
 export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
