@@ -33,8 +33,8 @@ export class Chart {
     new ResizeObserver(() => this.data && this.#paint()).observe(this.element);
   }
 
-  /** Shows `data`: times `t` between `edges`, with `starts` and `ends`; `layers`, each {name, kind, values, low, high, k,
-   * format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
+  /** Shows `data`: times `t` between `edges`, with `starts` and `ends`; `layers` {name, kind, values, low, high, k, format};
+   * the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);
@@ -84,9 +84,10 @@ export class Chart {
         : svg("circle", { class: "dot", r: 3, cx: this.x(t[i]).toFixed(1), cy: this.y(value).toFixed(1) })));
     }
     const bar = (value, i) => (value ? this.#bar(value, i) : null);
-    if (kind === "bars") return svg("g", { class: `k${k}` }, values.map(bar));
+    if (kind === "bars") return svg("g", { class: `k${k}` }, high.map(bar));
     const along = (run, ends) => `M${run.map((i) => place(i, ends[i])).join("L")}`;
-    if (kind === "line") return svg("path", { class: `line k${k}`, d: runs(values).map((run) => along(run, values)).join("") });
+    const lines = () => runs(values).map((run) => along(run, values)).join("");
+    if (kind === "line") return svg("path", { class: `line k${k}`, d: lines() });
     const outline = (run) => `${along(run, high)}L${along(run.toReversed(), low).slice(1)}Z`;
     return svg("path", { class: `${kind} k${k}`, d: runs(high).map(outline).join("") });
   }
