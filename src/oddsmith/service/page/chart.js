@@ -33,8 +33,8 @@ export class Chart {
     new ResizeObserver(() => this.data && this.#paint()).observe(this.element);
   }
 
-  /** Shows `data`: times `t` between `edges`, with `starts` and `ends`; `layers` {name, kind, values, low, high, k, format};
-   * the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
+  /** Shows `data`: times `t` between `edges`, with `starts` and `ends`;
+   * `layers` {name, kind, values, low, high, k, format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);

@@ -55,7 +55,8 @@ function drawMean({ t, ends, edges, rewards, defaults, reward_sum: sums }, range
 }
 
 function drawVolume({ decisions, rewards, defaults, t, starts, ends, edges }) {
-  const bars = (name, values, k, high = values) => ({ name, kind: "bars", values, high, k, format: count, label: false });
+  const look = { kind: "bars", format: count, label: false };
+  const bars = (name, values, k, high = values) => ({ ...look, name, values, high, k });
   const settled = bars("count with the default", defaults, 5, rewards.map((n, i) => n + defaults[i]));
   const layers = [bars("decisions", decisions, 8), settled, bars("with a reward", rewards, 3)];
   if (!sum(defaults)) layers.splice(1, 1);
