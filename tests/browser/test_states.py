@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from browser.chromium import Chromium
 from browser.look import axe_faults, open_page, seen
 from browser.site import site
 from oddsmith.service.keys import create
+from service.offering import bringing
 from service.served import place, place_for_anything
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "'\"><script>alert(2)</script>", "\u202eevil", "{{7*7}}", "x" * 256)
@@ -36,11 +35,10 @@ def test_keys_are_asked_for_and_refusals_say_what_is_missing(chromium: Chromium,
         page.goto("about:blank")
 
 
-@pytest.mark.usefixtures("arms_of_calls")
 def test_hostile_names_are_text(page: Any, tmp_path: Path) -> None:
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    with site(place_for_anything(tmp_path)) as served:
+    with bringing("changing"), site(place_for_anything(tmp_path)) as served:
         for i, name in enumerate(HOSTILE * 4):
             context = {name: [name, {name: 1}]}
             served.post("decide", {"id": f"{name[:200]}{i}", "context": context, "arms": [name]})

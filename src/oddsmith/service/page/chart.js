@@ -34,7 +34,8 @@ export class Chart {
   }
 
   /** Shows `data`: times `t` between `edges`, with `starts` and `ends`;
-   * `layers` {name, kind, values, low, high, k, format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name}; a `summary` for those who listen. */
+   * `layers` {name, kind, values, low, high, k, format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name};
+   * a `summary` for those who listen. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);
