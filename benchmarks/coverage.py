@@ -20,7 +20,8 @@ from benchmarks.timing import table
 from oddsmith.engines import each
 from oddsmith.evaluation import Bets, Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
 from oddsmith.evaluation.betting import log_wealth
-from oddsmith.evaluation.running import RATES, Sums, log_evidence, running_sums
+from oddsmith.evaluation.intervals import mean_bets
+from oddsmith.evaluation.running import Sums, log_evidence, running_sums
 from oddsmith.logs import Log
 
 LEVEL = 0.95
@@ -176,11 +177,13 @@ def one_by_one(played: Played) -> Tallies:
 def misses(bets: Bets, truth: Any, kind: str) -> Any:
     """For each log (logs,), whether its anytime interval misses the mean of the truth (T,) so far after any row."""
     running, wrong = np.cumsum(truth) / np.arange(1, len(truth) + 1), np.zeros(len(bets.gain), bool)
-    for part in np.array_split(np.arange(len(wrong)), max(1, bets.gain.size // NUMBERS)):
-        for column, mean in ((bets.gain, running + bets.gain_shift), (bets.loss, bets.loss_shift - running)):
+    gain_bets, loss_bets = mean_bets(bets, 0.0)
+    for part in np.array_split(np.arange(len(wrong)), max(1, 8 * bets.gain.size // NUMBERS)):
+        gain, loss = running + bets.gain_shift, bets.loss_shift - running
+        for column, mean, on in ((bets.gain, gain, gain_bets), (bets.loss, loss, loss_bets)):
             x = column[part]
             if kind == "anytime":
-                peak = running_peak(running_sums(x, every=True), np.broadcast_to(mean, x.shape))
+                peak = running_peak(running_sums(x, on, every=True), np.broadcast_to(mean, x.shape))
             else:
                 peak = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1]).max(axis=-1)
             wrong[part] |= peak >= NEEDED
@@ -189,10 +192,10 @@ def misses(bets: Bets, truth: Any, kind: str) -> Any:
 
 def running_peak(sums: Sums, mean: Any) -> Any:
     """The largest evidence (logs,) against the running means (logs, T); a bound on it where that is not enough."""
-    peak = (sums.gains - RATES * (sums.rows * mean)[..., None]).max(axis=(1, 2))
+    peak = (sums.gains - sums.bets.rates * (sums.rows * mean)[..., None]).max(axis=(1, 2))
     close = peak >= NEEDED
     if close.any():
-        peak[close] = log_evidence(Sums(*(part[close] for part in sums)), mean[close]).max(axis=-1)
+        peak[close] = log_evidence(Sums(sums.rows[close], sums.gains[close], sums.bets), mean[close]).max(axis=-1)
     return peak
 
 

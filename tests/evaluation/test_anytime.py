@@ -1,5 +1,6 @@
 """Anytime intervals hold after every row at once: for a mean value that drifts, and for one that does not."""
 
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -12,7 +13,7 @@ import oddsmith as od
 from evaluation.settings import HEAVY, LIGHT, terms_of
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.betting import log_wealth, lower_bound
-from oddsmith.evaluation.running import RATES, log_evidence, running_bound, running_sums
+from oddsmith.evaluation.running import RATES, bets_within, log_evidence, row_gains, running_bound, running_sums
 
 Log: Any = od.Log  # which takes lists, too
 
@@ -37,8 +38,12 @@ def test_anytime_intervals_of_dr_use_the_floor() -> None:
     terms = ev.dr(played, short.target[contexts], short.model[contexts], beforehand=True)
     found = ev.estimate(terms, interval="anytime", floor=floor)
     low, high = terms.span(floor)
-    columns = np.stack([terms.values - low, high - terms.values])
-    assert found.low == pytest.approx(max(0, running_bound(running_sums(columns), 0.025)[0] + low))
+    known = bets_within(-low, 1 - low)
+    assert found.low == pytest.approx(
+        max(0, float(running_bound(running_sums(terms.values - low, known), 0.025)) + low)
+    )
+    known = bets_within(high - 1, high)
+    assert found.high == pytest.approx(high - float(running_bound(running_sums(high - terms.values, known), 0.025)))
     with pytest.raises(od.InvalidInput, match="this interval of dr needs the range"):
         ev.estimate(terms, interval="anytime")
 
@@ -78,16 +83,17 @@ def test_rewards_that_drift_are_covered_by_their_running_mean_and_refute_a_const
 
 def test_running_bounds_by_hand_and_by_brute_force() -> None:
     x = np.random.default_rng(1).exponential(size=200) * np.linspace(0.8, 0.2, 200)
-    gains, total = np.zeros(len(RATES)), 0.0
-    for t, one in enumerate(x):
-        centre = np.minimum(total / max(t, 1), 0.5 / RATES)
-        gains += np.log(1 + RATES * (one - centre)) + RATES * centre
-        total += one
+    bets = bets_within()
+    gains = np.zeros(len(bets.rates))
+    for one in x:
+        gains += np.log(1 + bets.rates * (one - bets.centres)) + bets.rates * bets.centres
     sums = running_sums(x)
-    np.testing.assert_allclose(sums.gains, gains, rtol=1e-12)
-    np.testing.assert_allclose(running_sums(x, every=True).gains[-1], gains, rtol=1e-12)
+    np.testing.assert_allclose(sums.gains, gains, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(running_sums(x, every=True).gains[-1], gains, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(running_sums(x[None]).gains[0], gains, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(row_gains(x, bets).sum(axis=0), gains, rtol=1e-9, atol=1e-12)
     grid = np.linspace(0.0, 1.0, 5001)
-    evidence = [np.log(np.mean(np.exp(gains - RATES * 200 * v))) for v in grid]
+    evidence = [np.log(np.sum(np.exp(bets.log_shares + gains - bets.rates * 200 * v))) for v in grid]
     assert float(running_bound(sums, 0.05)) == pytest.approx(max(grid[np.array(evidence) >= log(20)]), abs=3e-4)
     every = running_bound(running_sums(x, every=True), 0.05)
     assert every.shape == (200,)
@@ -105,6 +111,20 @@ def test_no_law_gives_the_running_bets_a_gain_on_average(mean: float) -> None:
             assert (np.array(factor) >= 0).all()
             average = (1 - mean / top) * factor[0] + mean / top * factor[1]
             assert (average <= 1 + 1e-12).all()
+
+
+def test_the_order_of_rows_does_not_matter_and_bets_are_whole() -> None:
+    terms, _ = terms_of(HEAVY, seed=4)
+    there = ev.estimate(terms, interval="anytime")
+    order = np.random.default_rng(0).permutation(len(terms))
+    bets = terms.betting()
+    again = replace(terms, values=terms.values[order], bets=bets._replace(gain=bets.gain[order], loss=bets.loss[order]))
+    assert ev.estimate(again, interval="anytime")[1:4] == pytest.approx(there[1:4], abs=1e-12)
+    for low, high in ((0.0, 1.0), (0.0, 2.0), (9.0, 10.0)):
+        known = bets_within(low, high)
+        assert np.exp(known.log_shares).sum() == pytest.approx(1.0)
+        assert (known.rates * known.centres <= 0.5).all()
+        assert (known.centres <= high).all()
 
 
 def test_wealth_by_hand_and_bounds_by_brute_force() -> None:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from oddsmith.audit import export
+from oddsmith.evaluation import estimate, ips
+from oddsmith.evaluation.assessment import assess
+from oddsmith.evaluation.targets import arm_target, uniform_target
 from oddsmith.logs import Log, read_log
 from oddsmith.storage import SQLiteReader
 from service.served import BENCH, Hands, Here, here, place, wait
@@ -96,6 +99,72 @@ def test_series_are_what_the_exported_log_says_and_outlive_a_restart(tmp_path: P
         live(served, hands, 30, seed=1)
         check_series(served.get("/v1/series"), exported(tmp_path))
         assert served.get("/v1/series")["position"] > before[0]["position"]
+
+
+def check_values(answer: Any, log: Log) -> None:
+    """Values against `evaluate` on the exported log."""
+    assert (answer["level"], answer["interval"]) == (0.95, "anytime")
+    found = {one["name"]: one for one in answer["values"]}
+    targets = {"uniform": uniform_target(log)}
+    if log.offered is None:
+        targets |= {arm: arm_target(log, arm) for arm in log.arms or ()}
+    assessed = assess(log, targets, interval="anytime")
+    wanted = {"served": assessed.logged} | {name: by["ips"] for name, by in assessed.answers.items()}
+    for name, one in wanted.items():
+        assert not isinstance(one, str)
+        assert (found[name]["n"], found[name]["refused"]) == (one.diagnostics.n, one.why or None)
+        if not one.refused:
+            numbers = [found[name][key] for key in ("value", "low", "high", "ess")]
+            assert numbers == pytest.approx([one.value, one.low, one.high, one.diagnostics.ess], abs=1e-9)
+            assert found[name]["kind"] == ("arm" if name in (log.arms or ()) else name)
+
+
+@pytest.mark.usefixtures("any_arms")
+def test_values_are_those_of_evaluate_on_the_exported_log(tmp_path: Path) -> None:
+    hands, file = Hands(), place(tmp_path)
+    with here(file, clock=hands.clock()) as served:
+        empty = served.get("/v1/values")
+        assert "needs at least 2 rows with rewards; got 0" in empty["sentence"]
+        assert empty["values"][0] == {
+            "name": "served",
+            "kind": "served",
+            "n": 0,
+            "ess": 0.0,
+            "value": None,
+            "low": None,
+            "high": None,
+            "refused": "an interval needs at least 2 rows with rewards; got 0",
+        }
+        live(served, hands, 60)
+        before = served.get("/v1/values")
+        check_values(before, exported(tmp_path))
+    with here(file, clock=hands.clock()) as served:
+        assert served.get("/v1/values") == before
+        live(served, hands, 20, seed=1)
+        check_values(served.get("/v1/values"), exported(tmp_path))
+
+
+def test_in_shadow_mode_the_policy_has_a_value_beside_what_was_served(tmp_path: Path) -> None:
+    hands = Hands()
+    with here(place(tmp_path, service="shadow = true\n"), clock=hands.clock()) as served:
+        arms = list(served.experiment().arms or ())
+        odds = dict(zip(arms, (0.6, 0.2, 0.2), strict=True))
+        for i in range(150):
+            arm = arms[0] if i % 5 < 3 else arms[1 + i % 2]
+            served.decide(f"d{i}", incumbent=arm, incumbent_odds=odds)
+            served.reward(f"d{i}", float(arm == arms[1]))
+        served.state()
+        answer = served.get("/v1/values")
+        by_kind = {one["kind"]: one for one in answer["values"]}
+        log: Any = exported(tmp_path)
+        with SQLiteReader(tmp_path / "news.sqlite") as reader:
+            lines = {line.id: line.position for line in reader.lines(0, reader.head()) if line.kind == "decision"}
+            evidence: Any = reader.evidence([lines[id] for id in log.decision_id])
+        found = estimate(ips(log, np.array([one.own.odds for one in evidence])), interval="anytime")
+        told = by_kind["policy"]
+        assert [told[key] for key in ("value", "low", "high")] == pytest.approx(found[1:4], abs=1e-9)
+        assert "the policy in its place would have earned" in answer["sentence"]
+        check_values(answer, log)
 
 
 def test_defaults_are_told_until_a_reward_comes(tmp_path: Path) -> None:

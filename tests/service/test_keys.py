@@ -32,6 +32,7 @@ OPENS: dict[str, set[str]] = {
         "/v1/posterior",
         "/v1/posterior/history",
         "/v1/series",
+        "/v1/values",
         "/v1/stats",
         "/v1/changes",
         "/metrics",

@@ -153,6 +153,10 @@ class Calls:
         """The weight of each expert on the way, at most 200 points, and what happened to experts, arms and rewards."""
         return self._get("/v1/posterior/history", dict)
 
+    def values(self) -> Steps[dict[str, Any]]:
+        """What was served is worth, and what each arm, even odds and in shadow mode the policy would have been."""
+        return self._get("/v1/values", dict)
+
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
         """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""
         end, pause = self.patience.clock() + wait, 0.0

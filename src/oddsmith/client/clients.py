@@ -114,6 +114,7 @@ class Client(_Base):
     posterior_history = _now(Calls.posterior_history)
     series = _now(Calls.series)
     stats = _now(Calls.stats)
+    values = _now(Calls.values)
     ready = _now(Calls.ready)
 
     def _drive(self, steps: Steps[T]) -> T:
@@ -167,6 +168,7 @@ class AsyncClient(_Base):
     posterior_history = _later(Calls.posterior_history)
     series = _later(Calls.series)
     stats = _later(Calls.stats)
+    values = _later(Calls.values)
     ready = _later(Calls.ready)
 
     async def _drive(self, steps: Steps[T]) -> T:

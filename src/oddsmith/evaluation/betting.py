@@ -10,9 +10,10 @@ import numpy as np
 
 from oddsmith.arrays import Array
 
-__all__ = ["log_wealth", "lower_bound"]
+__all__ = ["FRACTIONS", "log_wealth", "lower_bound"]
 
-_FRACTIONS = 0.5 ** np.arange(1, 17)
+FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
+"""The fractions f of the bets."""
 _DOUBLINGS = 3
 _INNER = 2**_DOUBLINGS  # factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
 _LOOKS = 1024
@@ -32,7 +33,7 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
     np.divide(x, mean[..., None], out=excess[..., :steps])
     excess[..., :steps] -= 1.0
     total = np.full((*x.shape[:-1], excess.shape[-1] // every), -np.inf)
-    for fraction in _FRACTIONS:
+    for fraction in FRACTIONS:
         factors = 1.0 + fraction * excess
         if every > 1:
             for _ in range(_DOUBLINGS):
@@ -41,7 +42,7 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
         else:
             grown = np.log(factors)
         np.logaddexp(total, np.cumsum(grown, axis=-1), out=total)
-    total -= np.log(len(_FRACTIONS))
+    total -= np.log(len(FRACTIONS))
     return total
 
 

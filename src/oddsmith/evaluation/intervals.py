@@ -11,11 +11,11 @@ from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import lower_bound
 from oddsmith.evaluation.diagnostics import ASYMPTOTIC, MISSING, Diagnostics, broken, check_rules, diagnose
 from oddsmith.evaluation.ends import beta_interval, normal_interval, studentised
-from oddsmith.evaluation.running import running_bound, running_sums
-from oddsmith.evaluation.terms import Terms
+from oddsmith.evaluation.running import MeanBets, bets_within, running_bound, running_sums
+from oddsmith.evaluation.terms import Bets, Terms
 from oddsmith.evaluation.undrawn import outer
 
-__all__ = ["ASSUMPTIONS", "Comparison", "Estimate", "INTERVALS", "compare", "estimate"]
+__all__ = ["ASSUMPTIONS", "Comparison", "Estimate", "INTERVALS", "compare", "estimate", "mean_bets"]
 
 ASSUMPTIONS = {
     "beta": "many rows, none of them heavy",
@@ -113,8 +113,7 @@ def estimate(
     if not refused:
         value = float(terms.values.mean())
         ends = _widest_ends(terms, interval, level, floor, seed)
-        bottom = -1.0 if terms.parts is not None else 0.0
-        low, high = (min(max(end, bottom), 1.0) for end in ends)
+        low, high = (min(max(end, terms.least_value), 1.0) for end in ends)
         if ends[0] > ends[1]:
             refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}
             value, low, high = np.nan, np.nan, np.nan
@@ -153,9 +152,18 @@ def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: 
     if interval == "bernstein":
         return _bernstein(terms, level, floor)
     bets, alpha = terms.betting(floor), (1 - level) / 2
-    columns = np.stack([bets.gain, bets.loss])
-    bounds = running_bound(running_sums(columns), alpha) if interval == "anytime" else lower_bound(columns, alpha)
-    return float(bounds[0]) - bets.gain_shift, bets.loss_shift - float(bounds[1])
+    if interval == "anytime":
+        columns = zip((bets.gain, bets.loss), mean_bets(bets, terms.least_value), strict=True)
+        bounds = [float(running_bound(running_sums(x, on), alpha)) for x, on in columns]
+    else:
+        bounds = lower_bound(np.stack([bets.gain, bets.loss]), alpha).tolist()
+    return bounds[0] - bets.gain_shift, bets.loss_shift - bounds[1]
+
+
+def mean_bets(bets: Bets, least: float) -> tuple[MeanBets, MeanBets]:
+    """What is bet on the means of both columns, where the value is between `least` and 1."""
+    low, high = least + bets.gain_shift, bets.loss_shift - 1.0
+    return bets_within(max(0.0, low), 1.0 + bets.gain_shift), bets_within(max(0.0, high), bets.loss_shift - least)
 
 
 def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:

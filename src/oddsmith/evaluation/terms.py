@@ -98,6 +98,11 @@ class Terms:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def least_value(self) -> float:
+        """The least that the value can be: -1 for differences, else 0; it is 1 at most."""
+        return 0.0 if self.parts is None else -1.0
+
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest term that one row more would have had, by the logged odds and the rows drawn."""

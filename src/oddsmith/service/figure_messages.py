@@ -6,6 +6,7 @@ from oddsmith.service.messages import Query
 from oddsmith.storage.sums.series import Range
 
 __all__ = ["ArmColumns", "HistoryMark", "PosteriorHistory", "SeriesAnswer", "SeriesQuery"]
+__all__ += ["TargetValue", "ValuesAnswer"]
 
 
 class SeriesQuery(Query):
@@ -49,6 +50,35 @@ class SeriesAnswer(msgspec.Struct):
     reward_sum: list[float]
     arms: dict[str, ArmColumns]
     others: ArmColumns | None
+
+
+class TargetValue(msgspec.Struct):
+    """What a target would have earned a decision, in the caller's units, over `n` decisions that count.
+
+    `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm" (always this one; of arms that
+    come with calls where it was offered) or, in shadow mode, "policy". `ess` is what `n` is worth. Where an interval
+    cannot be defended, `refused` says why and there are no numbers.
+    """
+
+    name: str
+    kind: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    ess: float
+    refused: str | None
+
+
+class ValuesAnswer(msgspec.Struct):
+    """Values of targets, each with an interval that holds at every decision at once."""
+
+    experiment: str
+    position: int
+    level: float
+    interval: str
+    values: list[TargetValue]
+    sentence: str
 
 
 class HistoryMark(msgspec.Struct):

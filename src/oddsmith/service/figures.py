@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 
+from oddsmith.rewards import RewardScale
 from oddsmith.service import figure_messages as f
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
 from oddsmith.storage.sums import Sums
 from oddsmith.storage.sums.bucket import Bucket, Row
 from oddsmith.storage.sums.history import MOST_NAMED, Point, point_of
+from oddsmith.storage.sums.values import POLICY, SERVED, UNIFORM, Value
 
-__all__ = ["posterior_history", "series"]
+__all__ = ["posterior_history", "series", "values"]
 
 _TOLD = 20  # arms by name
+_LEVEL = 0.95
 _EMPTY: Row = [0.0] * 7
 
 
@@ -57,6 +60,44 @@ def _others(bucket: Bucket, names: list[str]) -> Row:
 def _columns(rows: list[Row]) -> f.ArmColumns:
     _, drawn, odds, rewarded, *sums = map(list, zip(*rows, strict=True))
     return f.ArmColumns(list(map(int, drawn)), odds, list(map(int, rewarded)), *sums)
+
+
+async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
+    """What was served is worth, and what else would have been."""
+    sums, position = experiment.follower.sums, experiment.follower.now.position
+    found = list(sums.values.told(sums.named, _LEVEL, shadow=sums.shadow))
+    told = [_told(one, experiment.scale) for one in found]
+    return f.ValuesAnswer(experiment.name, position, _LEVEL, "anytime", told, _worth(told))
+
+
+def _told(one: Value, scale: RewardScale) -> f.TargetValue:
+    """A value in the caller's units."""
+    value, low, high = (None if number is None else scale.value(number) for number in (one.value, one.low, one.high))
+    return f.TargetValue(one.name, one.kind, value, low, high, one.n, one.ess, one.refused)
+
+
+def _worth(told: list[f.TargetValue]) -> str:
+    """One sentence on what it is worth, or why that is not known yet."""
+    by_kind = {one.kind: one for one in told}
+    served, ours = by_kind[SERVED], by_kind.get(POLICY)
+    if served.refused is not None:
+        return f"Nothing can be said yet: {served.refused}."
+    first = f"What was served earned {_shown(served)} a decision, over {served.n:,} decisions"
+    other, what = (ours, "the policy in its place") if ours is not None else (by_kind[UNIFORM], "even odds")
+    if other.refused is not None:
+        return f"{first}; what {what} would have earned cannot be told: {other.refused}."
+    second = f"{first}; {what} would have earned {_shown(other)}"
+    if _above(served, other):
+        return f"{second}: less."
+    return f"{second}: more." if _above(other, served) else f"{second}: that they differ cannot be told yet."
+
+
+def _shown(one: f.TargetValue) -> str:
+    return f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g})"
+
+
+def _above(one: f.TargetValue, other: f.TargetValue) -> bool:
+    return one.low is not None and other.high is not None and one.low > other.high
 
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:

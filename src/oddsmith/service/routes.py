@@ -81,6 +81,7 @@ ROUTES = (
         fm.PosteriorHistory,
     ),
     Route("GET", "/v1/series", f.series, "Sums by time, in all and by arm.", _READ, fm.SeriesQuery, fm.SeriesAnswer),
+    Route("GET", "/v1/values", f.values, "What it is worth, and what else would be.", _READ, m.Query, fm.ValuesAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
     Route("GET", "/v1/changes", r.changes, "Wait for news.", _READ, rm.ChangesQuery, rm.Changes, waits=True),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),

@@ -16,10 +16,11 @@ from oddsmith.storage.sums.arms import ArmCounts
 from oddsmith.storage.sums.history import History, Mark
 from oddsmith.storage.sums.named import Named
 from oddsmith.storage.sums.series import Series
+from oddsmith.storage.sums.values import Values
 
 __all__ = ["FORM", "Step", "Sums"]
 
-FORM = "series"
+FORM = "series, values"
 """What snapshots hold of sums; another form is folded anew."""
 
 
@@ -48,6 +49,7 @@ class Sums:
     arms: ArmCounts = field(default_factory=ArmCounts)
     series: Series = field(default_factory=Series)
     history: History = field(default_factory=History)
+    values: Values = field(default_factory=Values)
     shadow: bool = False
 
     @classmethod
@@ -58,8 +60,8 @@ class Sums:
 
     def copy(self) -> "Sums":
         """The same sums, to go on from."""
-        named, arms = self.named.copy(), self.arms.copy()
-        return Sums(self.scale, named, arms, self.series.copy(), self.history.copy(), self.shadow)
+        named, arms, series = self.named.copy(), self.arms.copy(), self.series.copy()
+        return Sums(self.scale, named, arms, series, self.history.copy(), self.values.copy(), self.shadow)
 
     def after(self, steps: Iterable[Step]) -> "Sums":
         """The sums after these steps, of a policy whose state is not known."""
@@ -106,6 +108,7 @@ class Sums:
         before = None if count.before is None else self.scale.low + (self.scale.high - self.scale.low) * count.before
         draw = count.made, drawn.arm, drawn.odds_drawn
         self.series.count(count.decided, draw, (reward, before), count.is_default - count.was_default)
+        self.values.count(count, drawn, self._odds(drawn), self.named)
 
     def _odds(self, drawn: Drawn) -> dict[str, float]:
         """The odds of all arms, by name; an arm that was added later had none."""
@@ -130,6 +133,7 @@ class Sums:
             "arms": self.arms.to_json(),
             "series": self.series.to_json(),
             "history": self.history.to_json(),
+            "values": self.values.to_json(),
         }
 
     @classmethod
@@ -137,4 +141,5 @@ class Sums:
         """The sums that `to_json` gave."""
         named, arms = Named.from_json(given["named"]), ArmCounts.from_json(given["arms"])
         series, history = Series.from_json(given["series"]), History.from_json(given["history"])
-        return cls(RewardScale(*given["scale"]), named, arms, series, history, given["shadow"])
+        values = Values.from_json(given["values"])
+        return cls(RewardScale(*given["scale"]), named, arms, series, history, values, given["shadow"])
