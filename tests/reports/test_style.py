@@ -1,5 +1,6 @@
 """Figures: text stays text, colours are those of the theme and can be told apart, a name beside every line."""
 
+import ast
 import re
 from itertools import combinations
 from pathlib import Path
@@ -114,3 +115,20 @@ def test_a_file_of_its_own_has_both_themes(tmp_path: Path) -> None:
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert alone("<svg width='1' height='2' />").startswith("<svg")
+
+
+def test_figures_are_drawn_with_the_colours_of_the_theme() -> None:
+    root, own = Path(oddsmith.__file__).parent, Path(__file__).parents[2]
+    parts = {"c", "color", "colors", "ec", "edgecolor", "edgecolors", "fc", "facecolor", "mec", "mfc"}
+    named, seen = [], 0
+    for path in (*root.rglob("*.py"), *(own / "benchmarks").glob("*.py"), *(own / "examples").glob("*.py")):
+        text = path.read_text()
+        if "oddsmith.reports.style" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.keyword) and node.arg in parts:
+                seen += 1
+                if isinstance(node.value, ast.Constant) and node.value.value != "none":
+                    named.append(f"{path.name}: {node.arg}={node.value.value!r}")
+    assert seen > 50
+    assert named == []
