@@ -16,7 +16,7 @@ from oddsmith.exact_json import Json
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.policies.base import Policy
 
-__all__ = ["leaves_of", "pack", "read", "unpack", "unpack_part"]
+__all__ = ["leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
 
 FORMAT = "oddsmith agent 1"
 
@@ -50,6 +50,11 @@ def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, 
 def unpack_part(content: bytes, policy: Policy, name: str) -> State:
     """What this policy's state has of one that `pack` wrote for another: of a judge, the weights."""
     return _filled(policy.init(), _opened(content, name)[0], "state", name)
+
+
+def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
+    """What `pack` wrote beside a state, of whatever policy."""
+    return _opened(content, name)[1]
 
 
 def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

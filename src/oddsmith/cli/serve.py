@@ -11,7 +11,7 @@ from pathlib import Path
 from oddsmith.cli.parser import Commands
 from oddsmith.errors import InvalidInput, import_extra
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "listen"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _serve(asked: argparse.Namespace) -> str:
         access_log = None
         if asked.access_log is not None:
             access_log = stack.enter_context(closing(AccessLog(asked.access_log)))
-        door = stack.enter_context(closing(_listen(asked.host, int(asked.port))))
+        door = stack.enter_context(closing(listen(asked.host, int(asked.port))))
         opened = open_experiments(asked.policies)
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
@@ -87,7 +87,8 @@ def _number(name: str, text: str, low: int, high: int) -> float:
     return value
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections there."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)

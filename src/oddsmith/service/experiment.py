@@ -81,11 +81,11 @@ class Experiment:
         """Restore the state, then follow the log."""
         await self.follower.begin()
         self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
-        self._tasks.append(asyncio.create_task(self.follower.run(0.05 if self.settings.shared else None)))
+        self._tasks.append(asyncio.create_task(self.follower.run(self.opened.poll)))
         if self._windows is not None:
             alarms = None if self.settings.shared else self._alarms
             self._tasks.append(asyncio.create_task(self._windows.run(alarms)))
-        if self.settings.erase_after_days is not None:
+        if self.settings.erase_after_days is not None and self.opened.writes:
             self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * _DAY)))
 
     async def end(self) -> None:
@@ -153,7 +153,7 @@ class Experiment:
             self._threads = None
 
     def _new_windows(self) -> Windows | None:
-        if self.settings.window is None:
+        if self.settings.window is None or not self.opened.writes:
             return None
         close = self.settings.window, self.settings.default
         return Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)

@@ -29,7 +29,6 @@ from oddsmith.storage.folding import (
     recover,
     settle,
     snapshot_of,
-    start_before,
 )
 from oddsmith.storage.ladder import Ladder
 from oddsmith.storage.steps import with_decisions
@@ -76,7 +75,7 @@ class Follower:
     """
 
     def __init__(self, opened: Opened, clock: Callable[[], float]) -> None:
-        self._store, self._first, self._change, self._clock = opened.store, opened.policy, opened.change, clock
+        self._opened, self._store, self._change, self._clock = opened, opened.store, opened.change, clock
         self._load_expert, self._every = opened.load_expert, opened.settings.snapshot_every
         self._name, self._wake = opened.file.name, asyncio.Event()
         self._reached = Reached()
@@ -209,13 +208,13 @@ class Follower:
         kept = self._ladder.before(latest)
         if kept is not None and not any(kept.position < one.position <= latest for one in self._store.snapshots()):
             return kept
-        return start_before(self._store, self._first, latest, self._change)
+        return self._opened.start_before(latest)
 
     async def save(self) -> None:
         """Keep a snapshot of the state as it is."""
         async with self.learning:  # a state that is written in place is packed between two updates
             folded = self._folded
-            if folded.position == (self.snapshot or 0) or folded.state is None or self.torn:
+            if folded.position == (self.snapshot or 0) or folded.state is None or self.torn or not self._opened.writes:
                 return
             snapshot, content = await asyncio.to_thread(snapshot_of, folded, self._clock())  # there may be megabytes
         await asyncio.to_thread(self._store.keep, snapshot, content)

@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from oddsmith import kernels
 from oddsmith.arms import Arms
@@ -23,7 +23,7 @@ from oddsmith.saving import read
 from oddsmith.service.arms_added import add_arms, check_arms, refusal
 from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
-from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot
+from oddsmith.storage.folding import Change, Folded, roster_change, save_snapshot, start_before
 from oddsmith.storage.meta import AnotherPolicy
 from oddsmith.storage.sqlite.open_stores import OpenStores
 from oddsmith.storage.sqlite.resting import RestingStore
@@ -51,6 +51,13 @@ class Opened:
     seed: int
     bench: dict[str, Experts]
     _stamp: int = field(init=False, default=0)
+    writes: ClassVar[bool] = True
+    """Whether it is served: else it is looked at, and nothing is written."""
+
+    @property
+    def poll(self) -> float | None:
+        """Seconds between two looks for events of others; None where there are no others."""
+        return 0.05 if self.settings.shared else None
 
     @property
     def scale(self) -> RewardScale:
@@ -61,6 +68,10 @@ class Opened:
     def change(self) -> Change:
         """What experts that come or go, and arms that are added, make of policy and state."""
         return roster_change(self.bench)
+
+    def start_before(self, latest: int) -> Folded:
+        """The newest state at or before a position that the store has."""
+        return start_before(self.store, self.policy, latest, self.change)
 
     def load_expert(self, name: str) -> None:
         """Load an expert that another replica added; the policy file is read once for each change of it."""
