@@ -123,7 +123,7 @@ def test_the_experiments_that_a_key_may_read(tmp_path: Path) -> None:
         assert [one["name"] for one in answer["experiments"]] == ["news", "shop"]
         assert [one["name"] for one in asked(shop).json()["experiments"]] == ["shop"]
         assert (asked(None).status_code, asked(decides).status_code) == (401, 403)
-        assert (answer["version"], answer["keys"]) == (__version__, True)
+        assert (answer["version"], answer["keys"], answer["served"]) == (__version__, True, True)
         news, other = answer["experiments"]
         assert news == {
             "name": "news",

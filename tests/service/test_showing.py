@@ -152,6 +152,7 @@ def test_nothing_can_be_changed(tmp_path: Path) -> None:
         assert {method for path in seen.get("/openapi.json")["paths"].values() for method in path} == {"get"}
         assert "POST" not in seen.ask("GET", "/docs").text
         assert seen.ask("GET", "/dashboard/").status_code == 200
+        assert seen.get("/v1/experiments")["served"] is False
         assert seen.ask("GET", "/v1/stats", headers={"Host": "evil.example"}).status_code == 403
 
 

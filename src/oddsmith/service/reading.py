@@ -20,7 +20,8 @@ __all__ = ["changes", "decisions", "experiments"]
 async def experiments(service: Service, key: Key) -> m.Experiments:
     """The experiments that a key may read."""
     readable = [one for name, one in service.experiments.items() if key.may("read", name)]
-    return m.Experiments([_facts(one) for one in readable], __version__, service.ring is not None)
+    served = all(one.opened.writes for one in service.experiments.values())
+    return m.Experiments([_facts(one) for one in readable], __version__, service.ring is not None, served)
 
 
 async def decisions(experiment: Experiment, query: m.DecisionsQuery) -> m.Decisions:

@@ -60,11 +60,15 @@ class ExperimentFacts(msgspec.Struct):
 
 
 class Experiments(msgspec.Struct):
-    """The experiments that a key may read, the version of the service, and whether it has keys."""
+    """The experiments that a key may read, the version of the service, and whether it has keys.
+
+    `served` is false where stores are only looked at, by `oddsmith dashboard`.
+    """
 
     experiments: list[ExperimentFacts]
     version: str
     keys: bool
+    served: bool
 
 
 class ListedDecision(msgspec.Struct):
