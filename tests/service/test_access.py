@@ -38,6 +38,7 @@ TABLE = {  # written down once more, not read from the code
     "/v1/posterior/history": {"read", "admin"},
     "/v1/series": {"read", "admin"},
     "/v1/values": {"read", "admin"},
+    "/v1/checks": {"read", "admin"},
     "/v1/stats": {"read", "admin"},
     "/v1/changes": {"read", "admin"},
     "/metrics": {"read", "admin"},

@@ -224,9 +224,6 @@ def test_points_are_thinned_evenly_and_arms_are_marked() -> None:
         history.count(n, float(n), lambda: {"a": 1.0})
     assert [point.position for point in history.points] == list(range(8, 1000, 8))
     assert History.from_json(history.to_json()) == history
-    none = History()
-    none.count(1, 0.0, dict)
-    assert none.points == []
     store = stored()
     store.append(ConfigurationChange(ARMS, [*sum_logs.ARMS, "new", "newer"], 7.0, "k"))
     sums = Sums.of(store.about)

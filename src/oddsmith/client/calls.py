@@ -157,6 +157,10 @@ class Calls:
         """What was served is worth, and what each arm, even odds and in shadow mode the policy would have been."""
         return self._get("/v1/values", dict)
 
+    def checks(self) -> Steps[dict[str, Any]]:
+        """Whether all is well: odds, experts, rewards, troubles, the guarantee, and in shadow mode when to switch."""
+        return self._get("/v1/checks", dict)
+
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
         """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""
         end, pause = self.patience.clock() + wait, 0.0

@@ -115,6 +115,7 @@ class Client(_Base):
     series = _now(Calls.series)
     stats = _now(Calls.stats)
     values = _now(Calls.values)
+    checks = _now(Calls.checks)
     ready = _now(Calls.ready)
 
     def _drive(self, steps: Steps[T]) -> T:
@@ -169,6 +170,7 @@ class AsyncClient(_Base):
     series = _later(Calls.series)
     stats = _later(Calls.stats)
     values = _later(Calls.values)
+    checks = _later(Calls.checks)
     ready = _later(Calls.ready)
 
     async def _drive(self, steps: Steps[T]) -> T:

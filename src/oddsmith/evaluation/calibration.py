@@ -14,9 +14,10 @@ from oddsmith.experts.base import check_names, numbered
 from oddsmith.logs.table import Log
 from oddsmith.losses import Loss, log_loss
 
-__all__ = ["CalibrationMonitor", "CalibrationReport", "CalibrationState", "check_calibration"]
+__all__ = ["CalibrationMonitor", "CalibrationReport", "CalibrationState", "STAKES", "check_calibration"]
 
-_STAKES = np.array([-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9])
+STAKES: Array = np.array([-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9])
+"""The stakes λ of the bets."""
 _DIRECTIONS = 3  # bias, slope, the loss's own
 _BLOCK = 2**20  # numbers held at once when many rewards are learnt together
 _LARGEST = log(np.finfo(np.float64).max)
@@ -99,7 +100,7 @@ class CalibrationMonitor:
         """No bets yet: every wealth is 1; with batch axes `shape`."""
         each = (*shape, len(self.names))
         peak, scale, losses, scored = (np.zeros(each) for _ in range(4))
-        return CalibrationState(np.zeros((*each, _DIRECTIONS, len(_STAKES))), peak, scale, losses, scored, 0)
+        return CalibrationState(np.zeros((*each, _DIRECTIONS, len(STAKES))), peak, scale, losses, scored, 0)
 
     def update(self, state: CalibrationState, decision: Decision, reward: Real) -> CalibrationState:
         """The state after one reward in [0, 1] (per batch row), by what the experts predicted at decision time."""
@@ -166,7 +167,7 @@ class CalibrationMonitor:
         )
         directions = np.stack([np.ones_like(mean), 2 * mean - 1, own], axis=-1)
         moves = directions * np.where(awake, got - mean, 0.0)[..., None]
-        growth = np.log1p(moves[..., None] * _STAKES)
+        growth = np.log1p(moves[..., None] * STAKES)
         growth[0] += state.log_wealth
         log_wealth = np.cumsum(growth, axis=0, out=growth)
         return CalibrationState(

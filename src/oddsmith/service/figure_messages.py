@@ -5,8 +5,8 @@ import msgspec
 from oddsmith.service.messages import Query
 from oddsmith.storage.sums.series import Range
 
-__all__ = ["ArmColumns", "HistoryMark", "PosteriorHistory", "SeriesAnswer", "SeriesQuery"]
-__all__ += ["TargetValue", "ValuesAnswer"]
+__all__ = ["ArmColumns", "ChecksAnswer", "ExpertCheck", "GuaranteeCheck", "HistoryMark", "PosteriorHistory"]
+__all__ += ["RewardedCheck", "SeriesAnswer", "SeriesQuery", "ServedCheck", "SwitchCheck", "TargetValue", "ValuesAnswer"]
 
 
 class SeriesQuery(Query):
@@ -79,6 +79,73 @@ class ValuesAnswer(msgspec.Struct):
     interval: str
     values: list[TargetValue]
     sentence: str
+
+
+class ServedCheck(msgspec.Struct):
+    """Whether arms follow the logged odds, by bets; `word` is "well", "look" (p ≤ 0.05) or "broken" (p ≤ 0.0001)."""
+
+    n: int
+    e_value: float
+    p_value: float
+    word: str
+    sentence: str
+
+
+class ExpertCheck(msgspec.Struct):
+    """Whether an expert's predictions are the mean rewards: bets against it, refuted from an e-value of 20 on."""
+
+    expert: str
+    loss: float
+    e_value: float
+    refuted: bool
+
+
+class RewardedCheck(msgspec.Struct):
+    """How many decisions are due (their window has closed; without a window: all), and have a reward of their own."""
+
+    due: int
+    rewarded: int
+    share: float | None
+
+
+class GuaranteeCheck(msgspec.Struct):
+    """What the theory promises about the regret after so many steps; nothing where it does not cover the policy."""
+
+    covered: bool
+    sentence: str
+    bound: float | None
+    steps: int
+    eta: float | None
+    gamma: float | None
+    prior: float | None
+    exploration_paid: float | None
+
+
+class SwitchCheck(msgspec.Struct):
+    """Whether the policy may act in the incumbent's place."""
+
+    sentence: str
+    ready: bool
+
+
+class ChecksAnswer(msgspec.Struct):
+    """Whether all is well: odds, experts, rewards, times, troubles, what the theory promises."""
+
+    experiment: str
+    position: int
+    served_as_logged: ServedCheck
+    calibration: list[ExpertCheck]
+    calibration_sentence: str
+    rewarded: RewardedCheck
+    last_decision_t: float | None
+    last_reward_t: float | None
+    last_learnt_t: float | None
+    trouble: str
+    store_trouble: str
+    warning: str
+    asleep: dict[str, int]
+    guarantee: GuaranteeCheck
+    switch: SwitchCheck | None
 
 
 class HistoryMark(msgspec.Struct):

@@ -6,6 +6,7 @@ A new route is one entry here and one function in `handlers` (and its messages, 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from oddsmith.service import checking as c
 from oddsmith.service import deciding as d
 from oddsmith.service import figure_messages as fm
 from oddsmith.service import figures as f
@@ -82,6 +83,7 @@ ROUTES = (
     ),
     Route("GET", "/v1/series", f.series, "Sums by time, in all and by arm.", _READ, fm.SeriesQuery, fm.SeriesAnswer),
     Route("GET", "/v1/values", f.values, "What it is worth, and what else would be.", _READ, m.Query, fm.ValuesAnswer),
+    Route("GET", "/v1/checks", c.checks, "Whether all is well.", _READ, m.Query, fm.ChecksAnswer),
     Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
     Route("GET", "/v1/changes", r.changes, "Wait for news.", _READ, rm.ChangesQuery, rm.Changes, waits=True),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),

@@ -13,7 +13,7 @@ from oddsmith.service.messages import Vitals
 from oddsmith.storage.address import public_address
 from oddsmith.storage.hold_up import HoldUp
 
-__all__ = ["HoldUps", "LIMIT_S", "Lag", "lag_of", "lag_warning", "vitals_of"]
+__all__ = ["HoldUps", "LIMIT_S", "Lag", "hold_up_of", "lag_of", "lag_warning", "vitals_of"]
 
 LIMIT_S = 30.0
 """Seconds of lag above which `/readyz` says so."""
@@ -42,7 +42,7 @@ class HoldUps:
             if monotonic() < self._looked + self.every:
                 return
             asked = {one.settings.store: one for one in self._experiments if one.settings.shared}
-            answers = await asyncio.gather(*map(_hold_up, asked.values()))
+            answers = await asyncio.gather(*map(hold_up_of, asked.values()))
             self._by_address = {url: found for url, found in zip(asked, answers, strict=True) if found is not None}
             self._looked = monotonic()
 
@@ -59,7 +59,8 @@ class HoldUps:
         return ages
 
 
-async def _hold_up(experiment: Experiment) -> HoldUp | None:
+async def hold_up_of(experiment: Experiment) -> HoldUp | None:
+    """What an open transaction keeps from an experiment; None where none does, or its database does not answer."""
     with suppress(StoreFailed, TimeoutError):
         return await asyncio.wait_for(asyncio.to_thread(experiment.store.hold_up), _PATIENCE)
     return None

@@ -225,7 +225,7 @@ def settle(folded: Folded, steps: Iterable[Step], until: int, change: Change | N
                 state, is_refused = _after(policy, state, (item, decision), folded)
                 refused += [item.position] if is_refused else []
             if sums is not None:
-                sums.learnt(item, policy, state)
+                sums.learnt(item, decision, policy, state)
     return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused), sums=sums)
 
 

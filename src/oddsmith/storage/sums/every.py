@@ -13,6 +13,7 @@ from oddsmith.storage.arms import arms_of
 from oddsmith.storage.base import Line
 from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.sums.arms import ArmCounts
+from oddsmith.storage.sums.checks import Checks
 from oddsmith.storage.sums.history import History, Mark
 from oddsmith.storage.sums.named import Named
 from oddsmith.storage.sums.series import Series
@@ -20,7 +21,7 @@ from oddsmith.storage.sums.values import Values
 
 __all__ = ["FORM", "Step", "Sums"]
 
-FORM = "series, values"
+FORM = "series, values, checks"
 """What snapshots hold of sums; another form is folded anew."""
 
 
@@ -50,6 +51,7 @@ class Sums:
     series: Series = field(default_factory=Series)
     history: History = field(default_factory=History)
     values: Values = field(default_factory=Values)
+    checks: Checks = field(default_factory=Checks)
     shadow: bool = False
 
     @classmethod
@@ -61,7 +63,8 @@ class Sums:
     def copy(self) -> "Sums":
         """The same sums, to go on from."""
         named, arms, series = self.named.copy(), self.arms.copy(), self.series.copy()
-        return Sums(self.scale, named, arms, series, self.history.copy(), self.values.copy(), self.shadow)
+        history, values, checks = self.history.copy(), self.values.copy(), self.checks.copy()
+        return Sums(self.scale, named, arms, series, history, values, checks, self.shadow)
 
     def after(self, steps: Iterable[Step]) -> "Sums":
         """The sums after these steps, of a policy whose state is not known."""
@@ -84,20 +87,22 @@ class Sums:
         else:
             self._mark(item)
 
-    def learnt(self, count: Count, policy: Policy, state: State) -> None:
-        """The state after a count."""
-
-        def weights() -> Mapping[str, float]:
-            return {} if gts_inside(policy) is None else policy.named_posterior(state, None)
-
-        self.history.count(count.position, count.time, weights)
+    def learnt(self, count: Count, decision: Decision, policy: Policy, state: State) -> None:
+        """A decision has counted: the policy, and the state after it."""
+        inner = gts_inside(policy)
+        if inner is None:
+            return
+        self.history.count(count.position, count.time, lambda: policy.named_posterior(state, None))
+        self.checks.calibration.count(count, decision, inner.experts.names, inner.loss)
 
     def _show(self, shown: Shown, drawn: Drawn | None) -> None:
         if drawn is None:
             return
         self.shadow = self.shadow or drawn.shadow
         draw = shown.made, drawn.arm, drawn.odds_drawn
-        self.series.show(shown.time, draw, self._odds(drawn), self.named, shown.position)
+        odds = self._odds(drawn)
+        self.series.show(shown.time, draw, odds, self.named, shown.position)
+        self.checks.show(shown.time, drawn.arm, odds, self.named)
         self.named.draw(drawn.arm, shown.position)
 
     def _count(self, count: Count, drawn: Drawn | None) -> None:
@@ -109,6 +114,7 @@ class Sums:
         draw = count.made, drawn.arm, drawn.odds_drawn
         self.series.count(count.decided, draw, (reward, before), count.is_default - count.was_default)
         self.values.count(count, drawn, self._odds(drawn), self.named)
+        self.checks.count(count)
 
     def _odds(self, drawn: Drawn) -> dict[str, float]:
         """The odds of all arms, by name; an arm that was added later had none."""
@@ -134,6 +140,7 @@ class Sums:
             "series": self.series.to_json(),
             "history": self.history.to_json(),
             "values": self.values.to_json(),
+            "checks": self.checks.to_json(),
         }
 
     @classmethod
@@ -141,5 +148,5 @@ class Sums:
         """The sums that `to_json` gave."""
         named, arms = Named.from_json(given["named"]), ArmCounts.from_json(given["arms"])
         series, history = Series.from_json(given["series"]), History.from_json(given["history"])
-        values = Values.from_json(given["values"])
-        return cls(RewardScale(*given["scale"]), named, arms, series, history, values, given["shadow"])
+        values, checks = Values.from_json(given["values"]), Checks.from_json(given["checks"])
+        return cls(RewardScale(*given["scale"]), named, arms, series, history, values, checks, given["shadow"])

@@ -67,9 +67,7 @@ class History:
         self.counted, self.last = self.counted + 1, max(self.last, time)
         if self.counted % self.stride:
             return
-        found = weights()
-        if found:
-            self.points.append(point_of(position, time, found))
+        self.points.append(point_of(position, time, weights()))
         if len(self.points) == _MOST:
             self.points, self.stride = self.points[1::2], 2 * self.stride
 

@@ -1,0 +1,84 @@
+"""Checks: whether arms follow the logged odds, experts predict mean rewards, and rewards come."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oddsmith.evaluation.served.standing import StandingBets
+from oddsmith.storage.accounts import Count
+from oddsmith.storage.sums.calibration import Calibration
+from oddsmith.storage.sums.named import Named
+from oddsmith.storage.sums.packing import pack_floats, unpack_floats
+
+__all__ = ["Checks"]
+
+
+@dataclass(slots=True)
+class Checks:
+    """The bets against the logged odds and against experts; how many decisions were shown, count, and with a default.
+
+    The times are those of the last decision, the last reward that is no default, and the last count.
+    """
+
+    bets: StandingBets = field(default_factory=StandingBets)
+    calibration: Calibration = field(default_factory=Calibration)
+    looks: int = -1
+    shown: int = 0
+    counted: int = 0
+    defaults: int = 0
+    last_decision: float | None = None
+    last_reward: float | None = None
+    last_learnt: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checks) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def copy(self) -> "Checks":
+        """The same, to go on from."""
+        counts = self.looks, self.shown, self.counted, self.defaults
+        times = self.last_decision, self.last_reward, self.last_learnt
+        return Checks(self.bets.copy(), self.calibration.copy(), *counts, *times)
+
+    def show(self, time: float, arm: str, odds: Mapping[str, float], named: Named) -> None:
+        """A decision of this time was shown; `odds` are those of all its arms."""
+        if self.looks != named.looks:
+            self.looks = named.looks
+            self.bets.name(list(named.since), few=named.are_fixed)
+        self.shown += 1
+        self.last_decision = _later(self.last_decision, time)
+        if arm in odds:
+            self.bets.take(odds, arm)
+
+    def count(self, count: Count) -> None:
+        """A decision counts."""
+        self.counted += count.before is None
+        self.defaults += count.is_default - count.was_default
+        self.last_learnt = _later(self.last_learnt, count.time)
+        if not count.is_default:
+            self.last_reward = _later(self.last_reward, count.time)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a snapshot holds of them."""
+        bets = self.bets
+        money = [*bets.growth.ravel().tolist(), bets.cash, bets.peak]
+        rest = {name: getattr(self, name) for name in self.__slots__[2:]}
+        known = {"n": bets.n, "shares": bets.shares, "begun": bets.begun, "money": pack_floats(money)}
+        return rest | {"bets": known, "calibration": self.calibration.to_json()}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "Checks":
+        """What `to_json` gave."""
+        known, fresh = given["bets"], StandingBets()
+        *money, cash, peak = unpack_floats(known["money"])
+        growth = np.array(money).reshape(-1, fresh.growth.shape[1])
+        bets = StandingBets(known["n"], growth, known["shares"], cash, known["begun"], peak)
+        rest = {name: given[name] for name in cls.__slots__[2:]}
+        return cls(bets, Calibration.from_json(given["calibration"]), **rest)
+
+
+def _later(one: float | None, other: float) -> float:
+    return other if one is None else max(one, other)
