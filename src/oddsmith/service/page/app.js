@@ -36,8 +36,17 @@ function address(change) {
   history.replaceState(null, "", `#${new URLSearchParams(entries)}`);
 }
 
+/** Who has not chosen a range sees the last hour of an experiment that has just begun, and else the last day. */
+function fit({ range: shown, decisions }) {
+  const busy = decisions.filter((n) => n > 0).length;
+  if (said().range || shown !== "day" || busy > 3 || !busy) return;
+  range("hour");
+  reading.forget("series");
+}
+
 function draw(name) {
   if (!state.experiment) return;
+  if (name === "series") fit(state.data.series);
   for (const [panel, ...needs] of PANELS) if (needs.includes(name)) panel(state);
   state.answered = now();
   tick();
@@ -114,7 +123,7 @@ function trouble(error) {
     return true;
   }
   failures += 1;
-  const said = `The service says: ${error.message.replace(/\.?$/, ".")}`;
+  const said = `The service says: ${error.message.replace(/([^.?!])$/, "$1.")}`;
   const what = error.status ? said : "The service does not answer. Is it running?";
   const since = error.status ? " What is shown is of " : " No answer since ";
   const when = state.answered === null ? "" : `${since}${clock(state.answered)}.`;
@@ -130,8 +139,10 @@ async function loop() {
       if (paused || document.hidden) await pause(1e6, turn.signal);
       if (!state.experiments.length) await begin(turn.signal);
       await reading.refresh(draw, turn.signal);
-      failures = 0;
-      notice("well");
+      if (!reading.broken) {
+        failures = 0;
+        notice("well");
+      }
       await reading.news(turn.signal);
     } catch (error) {
       const stuck = trouble(error);

@@ -34,8 +34,8 @@ export class Chart {
   }
 
   /** Shows `data`: times `t` between `edges`, with `starts` and `ends`;
-   * `layers` {name, kind, values, low, high, k, format}; the axis `y` {low, high, log, unit, format}; `marks` {t, name};
-   * a `summary` for those who listen. */
+   * `layers` {name, kind, values, low, high, k, format}; the axis `y` {low, high, log, unit, format};
+   * `marks` {t, name}; a `summary` for those who listen. */
   show(data) {
     this.data = data;
     this.reader.setAttribute("aria-label", `${this.title}. ${data.summary}`);
@@ -87,10 +87,11 @@ export class Chart {
     const bar = (value, i) => (value ? this.#bar(value, i) : null);
     if (kind === "bars") return svg("g", { class: `k${k}` }, high.map(bar));
     const along = (run, ends) => `M${run.map((i) => place(i, ends[i])).join("L")}`;
-    const lines = () => runs(values).map((run) => along(run, values)).join("");
+    const lines = () => runs(values).map((run) => `${along(run, values)}${run[1] ? "" : "h0"}`).join("");
     if (kind === "line") return svg("path", { class: `line k${k}`, d: lines() });
     const outline = (run) => `${along(run, high)}L${along(run.toReversed(), low).slice(1)}Z`;
-    return svg("path", { class: `${kind} k${k}`, d: runs(high).map(outline).join("") });
+    const alone = runs(high).every((run) => run.length === 1); // an area needs two points, or an outline
+    return svg("path", { class: `${kind}${alone ? " alone" : ""} k${k}`, d: runs(high).map(outline).join("") });
   }
 
   #bar(value, i) {

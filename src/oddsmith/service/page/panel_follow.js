@@ -47,7 +47,7 @@ function newest(history, rows, top) {
 function sentence(history, rows) {
   const top = rows.filter(({ rest }) => !rest)[0];
   const all = many(Object.keys(history.experts).length, "expert");
-  const most = `${brief(top.name, 40)} has most of the weight, ${percent(top.values.at(-1))}, of ${all}. `;
+  const most = `${brief(top.name, 40)} has the most weight, ${percent(top.values.at(-1))}, among ${all}. `;
   return [most, newest(history, rows, top)];
 }
 

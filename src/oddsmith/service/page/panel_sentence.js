@@ -30,8 +30,9 @@ function firstReward(experiment, latest) {
 /** How it is: a word, what it does, and since when. */
 function learning({ experiment, data: { checks, stats } }) {
   const made = many(stats.events.decision || 0, "decision");
-  if (checks?.trouble) return ["broken", "It does not learn", `: ${checks.trouble}. It has made ${made}.`];
-  const learnt = checks?.last_learnt_t ?? null;
+  if (!checks) return ["wait", `It has made ${made}`, "."];
+  if (checks.trouble) return ["broken", "It does not learn", `: ${checks.trouble}. It has made ${made}.`];
+  const learnt = checks.last_learnt_t;
   if (learnt === null) return ["look", "It decides and has learnt nothing yet", `: ${made}, no reward.`];
   const incumbent = experiment.shadow ? "; what visitors see is what the incumbent chose" : "";
   const rest = `: ${made}, the last thing learnt ${span(now() - learnt)} ago${incumbent}.`;

@@ -28,6 +28,11 @@ export class Reading {
     else [this.asked, this.state.data, this.state.position, this.state.known] = [new Map(), {}, 0, 0];
   }
 
+  /** Whether an answer is missing because it was refused. */
+  get broken() {
+    return [...this.asked.values()].some(({ failed }) => failed);
+  }
+
   #every(name) {
     return name === "series" ? LONG[this.state.range] : ANSWERS[name].every;
   }
