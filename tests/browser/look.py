@@ -30,13 +30,15 @@ def numbers(page: Any, where: str) -> list[float]:
 
 def rows(page: Any, where: str) -> dict[str, list[Any]]:
     """The rows of a table, by their heads: numbers where a cell has an exact one, else its text."""
-    code = """tables => tables.flatMap(table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => {
-        const exact = cell.querySelectorAll('data');
-        if (exact.length === 1) return Number(exact[0].value);
-        return exact.length ? [...exact].map(one => Number(one.value)) : cell.innerText.trim();
-    })))"""
-    found = page.locator(f"{where} table").evaluate_all(code)
-    return {str(row[0]): row[1:] for row in found}
+    code = """tables => {
+        const told = cell => {
+            const exact = [...cell.querySelectorAll('data')].map(one => Number(one.value));
+            return exact.length ? (exact.length === 1 ? exact[0] : exact) : cell.innerText.trim();
+        };
+        const row = one => [one.querySelector('th').innerText.trim(), [...one.querySelectorAll('td')].map(told)];
+        return tables.flatMap(table => [...table.tBodies[0].rows].map(row));
+    }"""
+    return dict(page.locator(f"{where} table").evaluate_all(code))
 
 
 def axe_faults(page: Any) -> list[str]:

@@ -15,6 +15,7 @@ from oddsmith.service.opening import open_experiments
 from oddsmith.service.process import Service
 from oddsmith.service.wire import server_config
 from service.live import serving
+from service.offering import Client
 from service.served import wait
 
 __all__ = ["Site", "site"]
@@ -61,6 +62,6 @@ def site(*files: Path, keys: Path | None = None, clock: Clock | None = None, por
     app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
     with serving(server_config(app, host="127.0.0.1", port=port)) as given:
         url = f"http://127.0.0.1:{given}"
-        with httpx.Client(base_url=url, timeout=30) as client:
+        with Client(base_url=url, timeout=30) as client:
             wait(lambda: client.get("/readyz").status_code == 200)
             yield Site(url, client, app.app.service)

@@ -14,7 +14,7 @@ PARTS = ("1 h", "pause", "theme", "find-id", "Explain", "log scale", "as a table
 HEARD = Path(__file__).parent / "heard.txt"
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), pytest.param("dark", 400, marks=pytest.mark.soak)])
 def test_no_faults_of_access_in_both_themes_wide_and_narrow(
     chromium: Chromium, tmp_path: Path, theme: str, width: int
 ) -> None:

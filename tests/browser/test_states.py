@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from browser.chromium import Chromium
 from browser.look import axe_faults, open_page, seen
 from browser.site import site
@@ -21,10 +23,10 @@ def test_keys_are_asked_for_and_refusals_say_what_is_missing(chromium: Chromium,
         page.get_by_text("This service has keys.").wait_for()
         assert axe_faults(page) == []
         for token, answer in (("od_wrong", "not in force"), (shop, "must have the scope read")):
-            page.get_by_label("Key").fill(token)
+            page.get_by_role("textbox", name="Key").fill(token)
             page.keyboard.press("Enter")
             page.get_by_text(answer).wait_for()
-        page.get_by_label("Key").fill(reader)
+        page.get_by_role("textbox", name="Key").fill(reader)
         page.keyboard.press("Enter")
         page.get_by_text("No decision yet.").wait_for()
         assert not page.locator("#key").is_visible()
@@ -57,6 +59,7 @@ def test_hostile_names_are_text(page: Any, tmp_path: Path) -> None:
     assert dialogs == []
 
 
+@pytest.mark.soak
 def test_a_service_that_is_gone_is_said_and_comes_back(chromium: Chromium, tmp_path: Path) -> None:
     with chromium.page(refusals=True) as page:
         file = place(tmp_path)

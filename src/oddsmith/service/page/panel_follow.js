@@ -85,7 +85,7 @@ export function drawFollow(state) {
   const { history, posterior, series } = state.data;
   if (!history) return;
   const place = slot("follow");
-  if (!Object.keys(history.experts).length) return put(place, knowledge(posterior));
+  if (!state.experiment.experts.length) return put(place, knowledge(posterior));
   if (!history.t.length || !posterior?.learnt) return put(place, prior(posterior?.posterior || {}));
   const last = history.t.at(-1);
   const begun = Math.max(Math.min(series?.t[0] ?? history.t[0], last), history.t[0]);

@@ -44,7 +44,7 @@ export function drawWorth({ experiment, data: { values } }) {
   if (!values) return;
   const rows = values.values;
   const says = h("p", { class: "says" }, values.sentence || "It needs 30 rewards, and odds above 0 for every arm.");
-  if (!rows.length) return put(slot("worth"), says);
+  if (new Set(rows.map(({ refused }) => refused)).size < 2 && rows[0]?.value == null) return put(slot("worth"), says);
   const ends = rows.filter(({ value }) => value !== null).flatMap(({ low, high }) => [low, high]);
   const marks = ends.length ? ticks(Math.min(...ends), Math.max(...ends), 3) : [0, 1];
   const place = scale([marks[0], marks.at(-1)], [2, 98]);
