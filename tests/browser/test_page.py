@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from browser.chromium import Chromium
 from browser.look import numbers, open_page, rows, seen
 from browser.site import site
 from service.offering import bringing
@@ -54,10 +55,12 @@ def check_against_api(page: Any, served: Any) -> None:
     assert {name: row[1] for name, row in found["experts"].items()} == {
         name: one["weight"] for name, one in stats["experts"].items()
     }
-    arms = {name: one["decided"] for name, one in served.get("stats", limit=1000)["arms"].items() if one["decided"]}
+    counts = served.get("stats", limit=1000)["arms"].items()
+    arms = {name if len(name) <= 60 else f"{name[:59]}…": one["decided"] for name, one in counts if one["decided"]}
     others = found["arms"].pop("others", [0.0])[0]
-    assert {name: row[0] for name, row in found["arms"].items()}.items() <= arms.items()
-    assert len(found["arms"]) == min(20, len(arms))
+    for name, row in found["arms"].items():  # of more than twenty arms, draws before an arm had a name are others'
+        assert row[0] == arms[name] if len(arms) <= 20 else 0 < row[0] <= arms[name]
+    assert len(found["arms"]) >= min(len(arms), 5)
     assert sum(row[0] for row in found["arms"].values()) + others == stats["events"]["decision"]
     total = sum(series["rewards"]) + sum(series["defaults"])
     assert found["mean"] == pytest.approx([sum(series["reward_sum"]) / total], rel=1e-12)
@@ -89,18 +92,20 @@ def test_every_number_is_the_apis_and_none_falls_back_at_a_restart(page: Any, tm
             page.goto("about:blank")
 
 
-def test_a_decision_is_explained_with_the_numbers_of_the_api(page: Any, tmp_path: Path) -> None:
-    with site(place(tmp_path, service="sticky = true\n")) as served:
+def test_a_decision_is_explained_with_the_numbers_of_the_api(chromium: Chromium, tmp_path: Path) -> None:
+    file = place(tmp_path, service="sticky = true\n")
+    with site(file) as served, chromium.page(refusals=True) as page:  # a unit is no id
+        ids: list[str] = []
         for i in range(30):
-            served.post("decide", {"id": f"visit-{i}", "context": [i / 30, 0.2], "unit": f"user-{i}"})
-            served.post("reward", {"id": f"visit-{i}", "reward": i % 2})
+            ids.append(served.post("decide", {"context": [i / 30, 0.2], "unit": f"user-{i}"})["id"])
+            served.post("reward", {"id": ids[i], "reward": i % 2})
         served.settle()
         open_page(page, served)
         page.get_by_role("searchbox", name="Why did this visitor see that?").fill("user-7")  # by unit
         page.keyboard.press("Enter")
         page.locator("#why[open]").wait_for()
-        record = served.get("decisions/visit-7", explain=True)
-        assert "decision=visit-7" in page.url
+        record = served.get(f"decisions/{ids[7]}", explain=True)
+        assert f"decision={ids[7]}" in page.url
         odds = page.locator("#why table").nth(0)
         assert [float(one.get_attribute("value")) for one in odds.locator("data").all()] == sorted(
             record["odds"].values(), reverse=True
@@ -110,7 +115,7 @@ def test_a_decision_is_explained_with_the_numbers_of_the_api(page: Any, tmp_path
         page.keyboard.press("Escape")
         page.locator("#why").wait_for(state="hidden")
         assert "decision" not in page.url
-        page.goto(f"{served.url}/dashboard/#decision=visit-9")
+        page.goto(f"{served.url}/dashboard/#decision={ids[9]}")
         page.reload()
-        page.locator("#why[open]").get_by_text("visit-9").first.wait_for()
+        page.locator("#why[open]").get_by_text(ids[9]).first.wait_for()
         page.goto("about:blank")

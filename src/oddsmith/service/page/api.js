@@ -35,8 +35,8 @@ export async function ask(path, query = {}, signal = undefined) {
   return body;
 }
 
-/** Waits until the state knows more than up to a position, for 25 seconds at most. */
-export const changes = (experiment, after, signal) => ask("/v1/changes", { experiment, after, wait: 25 }, signal);
+/** Waits until the state knows more than up to a position, for so many seconds at most. */
+export const changes = (experiment, after, wait, signal) => ask("/v1/changes", { experiment, after, wait }, signal);
 
 /** Seconds until the next try after so many failures: 1, 2, 4 … 30. */
 export const patience = (failures) => Math.min(30, 2 ** Math.max(0, failures - 1));

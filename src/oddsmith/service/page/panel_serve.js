@@ -8,6 +8,7 @@ import { brief, count, figure, many, moment, num, percent, time } from "./words.
 const MOST = 6; // arms with a line of their own
 const MISLEADS = "Mean of the rewards that came. It misleads: each arm was shown to other visitors than the others. "
   + "“What is it worth?” has weighted values.";
+const OTHERS = "All other arms, and draws of these before they were among the twenty most drawn.";
 const ORDERS = {
   share: ["by share", (a, b) => b.drawn - a.drawn],
   newest: ["newest", (a, b) => (b.since ?? 0) - (a.since ?? 0)],
@@ -48,7 +49,7 @@ function drawnOf({ drawn, mean, rewarded }) {
 }
 
 const COLUMNS = [
-  { head: "arm", cell: ({ name, rest }) => h("span", { title: name }, rest ? h("i", {}, "others") : brief(name, 60)) },
+  { head: "arm", cell: ({ name, rest }) => h("span", { title: rest ? OTHERS : name }, brief(name, 60)) },
   { head: "drawn", number: true, cell: drawnOf },
   { head: "share", number: true, cell: ({ share }) => num(share, percent(share)) },
   { head: "mean odds", number: true, cell: ({ odds }) => num(odds, percent(odds)) },
@@ -86,7 +87,8 @@ export function drawServe(state) {
     summary: rows.slice(0, 3).map(({ name, share }) => `${name} ${percent(share)}`).join(", "),
     y: { low: 0, high, unit: "share of decisions", format: percent },
   });
-  const ranked = [...rows.filter(({ rest }) => !rest).sort(ORDERS[order][1]), ...rows.filter(({ rest }) => rest)];
+  const named = rows.filter(({ rest, drawn }) => !rest && drawn).sort(ORDERS[order][1]);
+  const ranked = [...named, ...rows.filter(({ rest }) => rest)];
   put(place.querySelector(".arms"), scrolling("Arms in this range", table(COLUMNS, ranked, "Arms in this range")));
   return undefined;
 }

@@ -4,11 +4,11 @@ import { ask, changes } from "./api.js";
 import { wanted } from "./panel_decisions.js";
 import { now } from "./words.js";
 
-/** Each answer: its route, what it is asked with, and the least seconds between two times. */
+/** Each answer: its route, what it is asked with, the least seconds between two times, and the most, if any. */
 const ANSWERS = {
   decisions: { path: "/v1/decisions", every: 1, query: wanted },
-  checks: { path: "/v1/checks", every: 2 },
-  stats: { path: "/v1/stats", every: 2 },
+  checks: { path: "/v1/checks", every: 2, most: 10 },
+  stats: { path: "/v1/stats", every: 2, most: 10 },
   posterior: { path: "/v1/posterior", every: 5 },
   history: { path: "/v1/posterior/history", every: 5 },
   values: { path: "/v1/values", every: 5 },
@@ -37,16 +37,17 @@ export class Reading {
     return name === "series" ? LONG[this.state.range] : ANSWERS[name].every;
   }
 
-  /** Seconds until `name` should be asked for: none if it never was, Infinity if nothing is new. */
+  /** Seconds until `name` should be asked for: none if it never was; where nothing is new, as long as may be. */
   #wait(name) {
     const last = this.asked.get(name);
     if (!last) return 0;
-    if (last.position >= this.state.position && !last.failed) return Infinity;
-    return Math.max(0, this.#every(name) - (now() - last.at));
+    const old = last.position < this.state.position || last.failed;
+    return Math.max(0, last.at - now() + (old ? this.#every(name) : ANSWERS[name].most ?? Infinity));
   }
 
   /** Asks for what is due, and draws each as it comes; the first refusal is thrown once all have answered. */
   async refresh(draw, signal) {
+    this.refreshed = now();
     const names = Object.keys(ANSWERS).filter((name) => this.#wait(name) <= 0);
     const refusals = [];
     await Promise.all(names.map((name) => this.read(name, signal).then(() => draw(name), (error) => {
@@ -70,21 +71,26 @@ export class Reading {
 
   /** Until something is worth asking for: the log has grown, or what is known to be old may be asked for again. */
   async news(signal) {
-    const soonest = Math.min(...Object.keys(ANSWERS).map((name) => this.#wait(name)));
-    if (soonest < Infinity) return pause(Math.max(1, soonest), signal);
-    const [begun, answer] = [now(), await changes(this.state.experiment.name, this.state.position, signal)];
+    const soonest = Math.min(25, ...Object.keys(ANSWERS).map((name) => this.#wait(name)));
+    const answer = await changes(this.state.experiment.name, this.state.position, soonest, signal);
     this.state.position = Math.max(this.state.position, answer.position);
-    return pause(Math.max(0, 1 - (now() - begun)), signal);
+    return pause(Math.max(0, this.refreshed + 1 - now()), signal);
   }
 }
 
 /** Sleeps for some seconds, or until it is called off. */
 export function pause(seconds, signal) {
   return new Promise((done, stop) => {
-    const off = () => stop(new DOMException("called off", "AbortError"));
+    let timer = null;
+    const off = () => {
+      clearTimeout(timer);
+      stop(new DOMException("called off", "AbortError"));
+    };
     if (signal.aborted) return off();
-    const timer = setTimeout(() => { signal.removeEventListener("abort", off); done(); }, 1000 * seconds);
-    signal.addEventListener("abort", () => { clearTimeout(timer); off(); }, { once: true });
-    return undefined;
+    timer = setTimeout(() => {
+      signal.removeEventListener("abort", off);
+      done();
+    }, 1000 * seconds);
+    return signal.addEventListener("abort", off, { once: true });
   });
 }
