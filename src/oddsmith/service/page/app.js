@@ -18,7 +18,8 @@ const PANELS = [
   [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawWorth, "values"], [drawReward, "series"],
   [drawDecisions, "decisions"], [drawExperts, "stats", "checks", "history"], [drawGuarantee, "checks"],
 ];
-const state = { experiments: [], experiment: null, range: "day", data: {}, position: 0, known: 0, answered: null };
+const state = { experiments: [], experiment: null, range: "day", served: true, data: {}, position: 0, known: 0,
+  answered: null };
 const reading = new Reading(state);
 let turn = new AbortController();
 let paused = false;
@@ -99,9 +100,9 @@ function choose(name) {
 }
 
 async function begin(signal) {
-  const { experiments, version } = await ask("/v1/experiments", {}, signal);
+  const { experiments, version, served } = await ask("/v1/experiments", {}, signal);
   if (!experiments.length) throw new Refused(403, "this key may read no experiment of this service");
-  state.experiments = experiments;
+  Object.assign(state, { experiments, served });
   put(at("experiment"), experiments.map(({ name }) => h("option", { value: name }, name)));
   at("which").hidden = experiments.length < 2;
   locked(false);

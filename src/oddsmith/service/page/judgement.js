@@ -6,12 +6,13 @@ import { rate, sum } from "./series.js";
 /** Seconds without a reward, while decisions go on, that are nothing to wonder about. */
 export const quiet = (experiment) => Math.max(3600, 2 * (experiment.window_s || 0));
 
-function decisions({ series }) {
+function decisions({ series, served: live }) {
   if (!series) return null;
   const { perMinute, seconds } = rate(series, now());
   const text = { what: "Decisions a minute", value: perMinute, number: figure(perMinute, 2) };
   if (!sum(series.decisions)) return { ...text, word: "wait", why: "waiting for the first decision" };
   if (perMinute > 0) return { ...text, word: "well", why: `in the last ${span(seconds)}` };
+  if (!live) return { ...text, word: "wait", why: "this store is looked at, not served" };
   const todo = "Nobody asks for decisions: look at the caller.";
   return { ...text, word: "look", why: `none in the last ${span(seconds)}`, todo };
 }
@@ -97,7 +98,7 @@ function served({ checks }) {
 /** The six tiles, those that can be told. */
 export function tiles(state) {
   const all = { rate: decisions, rewarded, last: lastReward, behind, asleep, served };
-  const known = { ...state.data, experiment: state.experiment };
+  const known = { ...state.data, experiment: state.experiment, served: state.served };
   return Object.entries(all).map(([id, tile]) => ({ id, ...tile(known) })).filter((tile) => tile.word);
 }
 

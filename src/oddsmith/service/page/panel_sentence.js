@@ -14,7 +14,8 @@ function command(route, body) {
   return `curl -s ${location.origin}/v1/${route}${head} -d '${JSON.stringify(body)}'`;
 }
 
-function firstDecision(experiment) {
+function firstDecision({ experiment, served }) {
+  if (!served) return h("p", { class: "lead" }, "This store has no decision yet.");
   const arms = experiment.arms ? {} : { arms: ["article-17", "article-18"] };
   const body = { experiment: experiment.name, id: "visit-1", context: { hour: 9 }, ...arms };
   const words = [h("span", { class: "state" }, "No decision yet. "), "Ask for one, with a context of yours:"];
@@ -28,7 +29,7 @@ function firstReward(experiment, latest) {
 }
 
 /** How it is: a word, what it does, and since when. */
-function learning({ experiment, data: { checks, stats } }) {
+function learning({ experiment, served, data: { checks, stats } }) {
   const made = many(stats.events.decision || 0, "decision");
   if (!checks) return ["wait", `It has made ${made}`, "."];
   if (checks.trouble) return ["broken", "It does not learn", `: ${checks.trouble}. It has made ${made}.`];
@@ -36,6 +37,7 @@ function learning({ experiment, data: { checks, stats } }) {
   if (learnt === null) return ["look", "It decides and has learnt nothing yet", `: ${made}, no reward.`];
   const incumbent = experiment.shadow ? "; what visitors see is what the incumbent chose" : "";
   const rest = `: ${made}, the last thing learnt ${span(now() - learnt)} ago${incumbent}.`;
+  if (!served) return ["wait", "This store is looked at, not served", rest];
   const idle = (checks.last_decision_t ?? learnt) - learnt > quiet(experiment);
   if (idle) return ["look", "It decides and no longer learns", rest];
   return ["well", experiment.shadow ? "It learns in shadow mode" : "It is learning", rest];
@@ -62,13 +64,13 @@ function todo({ experiment, data: { checks } }, trouble) {
 
 function sentence(state, found) {
   const { checks, stats, values, decisions } = state.data;
-  if (!(stats.events.decision > 0)) return firstDecision(state.experiment);
+  if (!(stats.events.decision > 0)) return firstDecision(state);
   const [word, head, rest] = learning(state);
   const worth = values?.sentence ? ` ${values.sentence}` : null;
   return [
     h("p", { class: "lead" }, h("span", { class: `state ${word}` }, head), rest, follows(state), worth),
     todo(state, worst(found)),
-    checks && checks.last_reward_t === null ? firstReward(state.experiment, decisions?.decisions[0]?.id) : null,
+    state.served && checks && checks.last_reward_t === null ? firstReward(state.experiment, decisions?.decisions[0]?.id) : null,
   ];
 }
 

@@ -14,6 +14,7 @@ const ANSWERS = {
   values: { path: "/v1/values", every: 5 },
   series: { path: "/v1/series", every: 5, query: (state) => ({ range: state.range }) },
 };
+const SOON = 0.3; // seconds that are not worth another turn
 const LONG = { hour: 5, day: 15, week: 30, all: 30 };
 
 export class Reading {
@@ -48,7 +49,7 @@ export class Reading {
   /** Asks for what is due, and draws each as it comes; the first refusal is thrown once all have answered. */
   async refresh(draw, signal) {
     this.refreshed = now();
-    const names = Object.keys(ANSWERS).filter((name) => this.#wait(name) <= 0);
+    const names = Object.keys(ANSWERS).filter((name) => this.#wait(name) <= SOON);
     const refusals = [];
     await Promise.all(names.map((name) => this.read(name, signal).then(() => draw(name), (error) => {
       if (error.name !== "AbortError") this.asked.set(name, { at: now(), position: 0, failed: true });
