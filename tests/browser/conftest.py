@@ -24,7 +24,7 @@ def chromium() -> Chromium:
     pytest.importorskip("playwright", reason="Playwright is not installed: requirements/browser.txt has it")
     if find_chromium() is None:
         pytest.skip("there is no Chromium: set ODDSMITH_CHROMIUM, or put chromium on the path")
-    if "FAKE" not in __import__("os").environ and "/v1/checks" not in {route.path for route in ROUTES}:
+    if "/v1/checks" not in {route.path for route in ROUTES}:
         pytest.skip("the page needs routes that are not there yet")
     if not _started:
         _started.append(Chromium())
