@@ -37,8 +37,8 @@ def test_dsjson_by_tag(tmp_path: Path) -> None:
     for log in (od.read_log(path), od.Log.concatenated(list(od.log_batches(path, rows=1)))):
         assert log.offered == [("x", "yy"), ("yy", "3", "x")]
         assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == ["yy", "x"]
-        assert log.features[0] == {"x": {"i": {"age": 1}}, "yy": {"i": {"age": 2}}}
-        assert log.context == [{"u": {"hour": 9}}] * 2
+        assert log.features[0] == {"x": {"i.age": 1}, "yy": {"i.age": 2}}
+        assert log.context == [{"u.hour": 9}] * 2
         np.testing.assert_array_equal(log.propensities, [[0.5, 0.5, 0], [0.25, 0.25, 0.5]])
         assert (log.arms, log.known_features, log.kind) == (None, "all", "exact")
 

@@ -1,5 +1,6 @@
 """Contexts in every form that users bring, read in one way everywhere: forms, values and numbers."""
 
+from oddsmith.contexts.flat import flat
 from oddsmith.contexts.forms import (
     NamedRow,
     as_array,
@@ -34,6 +35,7 @@ __all__ = [
     "categorical",
     "check_columns",
     "check_json",
+    "flat",
     "has_names",
     "is_batch",
     "is_series",

@@ -5,7 +5,9 @@
 
 Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of `a`, and cost is minus reward.
 Where every action has a `_tag`, the tags are the names of the arms that were offered, what else an action has are its
-features, and what else `c` has is the context; else arms are known by their places.
+features, and what else `c` has is the context, as `flat` makes them of namespaces; else arms are known by their places.
+Azure AI Personalizer wrote the context as the list `FromUrl`, an action's features as the list `j`, and its name once
+more in `i`.
 What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, context and features as they
 were) stands under the key "oddsmith", which Vowpal Wabbit passes over.
 """
@@ -19,16 +21,17 @@ from typing import IO, Any
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
+from oddsmith.contexts import flat
 from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Context
-from oddsmith.errors import BrokenLog
+from oddsmith.errors import BrokenLog, InvalidInput
 from oddsmith.exact_json import encode, encode_floats
 from oddsmith.logs.jsonl import decoded, objects
 from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece
 from oddsmith.logs.table import Log
 
-__all__ = ["looks_like", "read", "write"]
+__all__ = ["looks_like", "read", "row_of", "write"]
 
 _OWN = ("step", "advice", "bonus", "log_weights", "fingerprint")
 _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
@@ -44,7 +47,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     experts, tagged = None, None
     for first, events in objects(path, layout.rows):
         try:
-            rows = [_row(event, i) for i, event in enumerate(events)]
+            rows = [row_of(event, i) for i, event in enumerate(events)]
             tagged = "offered" in rows[0] if tagged is None else tagged
             _check_alike(rows, tagged)
             columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
@@ -67,14 +70,14 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
         first += len(log)
 
 
-def _row(event: Mapping[str, Any], i: int) -> dict[str, object]:
-    """One event as a row of our columns."""
+def row_of(event: Mapping[str, Any], i: int = 0) -> dict[str, object]:
+    """One event as a row of our columns; a violation names row `i`."""
     if not looks_like(event) or not isinstance(event["c"], dict):
         raise BrokenLog("c", i, f"must be there, with a or _label_Action: a decision; got keys {list(event)[:6]}")
     if "_slots" in event["c"]:
         raise BrokenLog("c", i, "must be one decision among arms; got slots")
     if event.get("pdrop"):
-        raise BrokenLog("pdrop", i, f"must be 0, for a log has no weights for dropped events; got {event['pdrop']}")
+        raise BrokenLog("pdrop", i, f"must be 0, or `oddsmith import personalizer` counts it; got {event['pdrop']}")
     own = event.get("oddsmith", {})
     order, drawn = _order(event, i)
     open_to, arms = _open_to(event, own, order, i)
@@ -100,6 +103,8 @@ def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
     n = len(actions)
     if not isinstance(order, list) or not order or not all(type(a) is int and 1 <= a <= n for a in order):
         raise BrokenLog("a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}")
+    if len(set(order)) < len(order):
+        raise BrokenLog("a", i, f"must have each action once; got {order!r:.60}")
     drawn = order[0] if label is None else label
     if type(drawn) is not int or not 1 <= drawn <= n:
         raise BrokenLog("_label_Action", i, f"must be the number of an action from 1 to {n}; got {label!r:.60}")
@@ -128,9 +133,28 @@ def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
     if None in tags:
         lacking = tags.index(None) + 1
         raise BrokenLog("c", i, f"must have a _tag for each action, or for none; got none for action {lacking}")
-    rest = [{key: value for key, value in action.items() if key != "_tag"} or None for action in actions]
-    shared = {key: value for key, value in c.items() if key != "_multi"}
+    try:
+        rest = [_features(action) or None for action in actions]
+        shared = flat(_unwrapped({key: value for key, value in c.items() if key != "_multi"}, "FromUrl"))
+    except InvalidInput as error:
+        raise BrokenLog("c", i, str(error)) from error
     return {"offered": tags, "features": dict(zip(map(str, tags), rest, strict=True)), "context": shared or None}
+
+
+def _features(action: Mapping[str, Any]) -> dict[str, Any]:
+    """An action's features, without the constant and the name that Personalizer put beside them."""
+    named = action.get("i")
+    if isinstance(named, dict) and named.keys() == {"constant", "id"}:
+        action = {key: value for key, value in action.items() if key != "i"}
+    return flat(_unwrapped(action, "j"))
+
+
+def _unwrapped(namespaces: Mapping[str, Any], key: str) -> list[Any]:
+    """The objects in the list under a key, which is no name of theirs, beside the other namespaces."""
+    listed = namespaces.get(key)
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        return [dict(namespaces)]
+    return [{name: value for name, value in namespaces.items() if name != key}, *listed]
 
 
 def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
@@ -142,7 +166,7 @@ def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
 
 
 def _reward(cost: object, i: int) -> float:
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or abs(cost) > 1e300:
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= 1e300:
         raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
     return 0.0 - cost
 
@@ -157,7 +181,7 @@ def _odds(
     if not isinstance(p, list) or len(p) != len(order):
         raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p) if isinstance(p, list) else p!r:.60}")
     for one, key in [*((one, "p") for one in p), *([] if own is None else [(own, "_label_probability")])]:
-        if not isinstance(one, float | int) or abs(one) > 2:
+        if not isinstance(one, float | int) or not 0 <= one <= 1 + _ROUNDED:
             raise BrokenLog(key, i, f"must be numbers from 0 to 1; got {one!r:.60}")
     odds = np.zeros(arms)
     odds[open_to[np.array(order) - 1]] = p
