@@ -19,7 +19,7 @@ from service.served import BENCH, Hands, place
 
 PANELS = ("sentence", "well", "switch", "follow", "worth", "serve", "reward", "decisions", "experts", "guarantee")
 STEPS, AT_ONCE = 180, 10
-_AUTO = '[policy]\nkind = "auto"\nseed = 5\n[service]\nwindow_s = 600\ndefault_reward = 0\nstore = "shop.sqlite"\n'
+_AUTO = 'seed = 5\n[policy]\nkind = "auto"\n[service]\nwindow_s = 600\ndefault_reward = 0\nstore = "shop.sqlite"\n'
 
 
 def policies(folder: Path) -> list[Path]:
@@ -38,9 +38,9 @@ def policies(folder: Path) -> list[Path]:
 
 def live(served: Site, hands: Hands, rng: np.random.Generator) -> None:
     """Thirty hours, up to now."""
-    for step in range(STEPS):
-        hands.pass_by(30 * 3600 / STEPS * (0.5 + rng.random()) * (0.97 if step else 1.0))
-        hands.wall = min(hands.wall, time.time())
+    hours = np.sort(rng.uniform(0, 30, STEPS))
+    for step, pause in enumerate(np.diff(hours, prepend=0.0) * 30 / hours[-1]):
+        hands.pass_by(3600 * float(pause))
         for name, entry, value in (("news", _plain, _news), ("shop", _offer, _shop), ("trial", _shadow, _news)):
             asked = [entry(rng, step) | {"id": f"{name}-{step}-{i}"} for i in range(AT_ONCE)]
             drawn = served.post("decide/batch", {"experiment": name, "decisions": asked})["results"]

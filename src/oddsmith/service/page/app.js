@@ -6,7 +6,7 @@ import { drawDecisions, newestFirst, ofUnit, seek } from "./panel_decisions.js";
 import { drawExperts, drawGuarantee } from "./panel_experts.js";
 import { drawFollow } from "./panel_follow.js";
 import { drawSentence, drawSwitch } from "./panel_sentence.js";
-import { drawServe } from "./panel_serve.js";
+import { drawArms, drawServe } from "./panel_serve.js";
 import { openWhy } from "./panel_why.js";
 import { drawReward } from "./panel_reward.js";
 import { drawWorth } from "./panel_worth.js";
@@ -15,7 +15,8 @@ import { ago, clock, count, many, now, plain } from "./words.js";
 
 const PANELS = [
   [drawSentence, "stats", "checks", "series", "values", "decisions"], [drawSwitch, "checks", "values"],
-  [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawWorth, "values"], [drawReward, "series"],
+  [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawArms, "decisions"],
+  [drawWorth, "values"], [drawReward, "series"],
   [drawDecisions, "decisions"], [drawExperts, "stats", "checks", "history"], [drawGuarantee, "checks"],
 ];
 const state = { experiments: [], experiment: null, range: "day", served: true, data: {}, position: 0, known: 0,

@@ -11,6 +11,9 @@ let parts = null;
 /** What the list asks for now. */
 export const wanted = () => ({ limit: PAGE, arm: filter.arm, reward: filter.reward, before: filter.before });
 
+/** Whether the list stands at the newest, of all arms. */
+export const live = () => !filter.arm && !filter.reward && filter.before === null;
+
 /** From the newest on, whatever is there. */
 export function newestFirst() {
   Object.assign(filter, { arm: "", reward: "", before: null, until: null });

@@ -38,12 +38,12 @@ export function drawGuarantee({ data: { checks } }) {
   if (!promised) return;
   const { covered, bound, steps, eta, gamma, prior, exploration_paid: paid, sentence } = promised;
   const rows = [
-    ["Regret, at most", [num(bound, figure(bound, 4)), ` after ${many(steps, "decision")}`]],
-    ["Paid for exploration", [num(paid, figure(paid, 4)), " decisions’ worth, the sum of gamma"]],
-    ["eta", num(eta)],
-    ["gamma", num(gamma)],
-    ["prior of the best expert", num(prior)],
-  ];
-  const list = h("dl", {}, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-  put(slot("guarantee"), h("p", { class: "says" }, sentence), covered ? list : null);
+    ["Regret, at most", covered ? bound : null, ` after ${many(steps ?? 0, "decision")}`],
+    ["Paid for exploration", paid, " decisions’ worth, the sum of gamma"],
+    ["eta", eta, ""],
+    ["gamma", gamma, ""],
+    ["prior of the best expert", prior, ""],
+  ].filter(([, value]) => value !== null && value !== undefined);
+  const line = ([name, value, unit]) => [h("dt", {}, name), h("dd", {}, num(value, figure(value, 4)), unit)];
+  put(slot("guarantee"), h("p", { class: "says" }, sentence), h("dl", {}, rows.flatMap(line)));
 }

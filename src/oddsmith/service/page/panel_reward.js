@@ -22,7 +22,7 @@ export function drawReward(state) {
   const { series } = state.data;
   if (!series) return;
   const place = slot("reward");
-  const total = sum(series.rewards) + sum(series.defaults);
+  const total = sum(series.rewards); // decisions that count, those with the default among them
   if (!total) {
     const none = "No reward has come for the decisions of this range yet.";
     return put(place, h("p", { class: "says" }, sum(series.decisions) ? none : nothing(state)));
@@ -35,10 +35,9 @@ export function drawReward(state) {
   return undefined;
 }
 
-function drawMean({ t, ends, edges, rewards, defaults, reward_sum: sums }, range, total) {
-  const counted = rewards.map((n, i) => n + defaults[i]);
-  const values = ratio(sums, counted);
-  const spans = values.map((value, i) => interval(value, counted[i], range));
+function drawMean({ t, ends, edges, rewards, reward_sum: sums }, range, total) {
+  const values = ratio(sums, rewards);
+  const spans = values.map((value, i) => interval(value, rewards[i], range));
   const [low, high] = [0, 1].map((end) => spans.map((span) => span[end]));
   const words = (from, to) => `${figure(from)} to ${figure(to)}`;
   const unit = `reward a decision, possible ${words(range.low, range.high)}`;
@@ -49,7 +48,7 @@ function drawMean({ t, ends, edges, rewards, defaults, reward_sum: sums }, range
       { name: "95 % interval", kind: "band", values: low, low, high, k: 1, read: false, label: false },
       { name: "mean reward", kind: "line", values, k: 1, format: figure },
     ],
-    reads: (i) => [`mean ${figure(values[i])}`, `95 % interval ${words(low[i], high[i])}`, many(counted[i], "reward")],
+    reads: (i) => [`mean ${figure(values[i])}`, `95 % interval ${words(low[i], high[i])}`, many(rewards[i], "reward")],
     y: { low: Math.min(...there), high: Math.max(...there), unit },
   });
 }
@@ -57,15 +56,16 @@ function drawMean({ t, ends, edges, rewards, defaults, reward_sum: sums }, range
 function drawVolume({ decisions, rewards, defaults, t, starts, ends, edges }) {
   const look = { kind: "bars", format: count, label: false };
   const bars = (name, values, k, high = values) => ({ ...look, name, values, high, k });
-  const settled = bars("count with the default", defaults, 5, rewards.map((n, i) => n + defaults[i]));
-  const layers = [bars("decisions", decisions, 8), settled, bars("with a reward", rewards, 3)];
+  const real = rewards.map((n, i) => n - defaults[i]);
+  const settled = bars("with the default", defaults, 5, rewards);
+  const layers = [bars("decisions", decisions, 8), settled, bars("with a reward", real, 3)];
   if (!sum(defaults)) layers.splice(1, 1);
   const some = (values, i, what) => `${count(values[i])} with ${what}`;
   volume.show({
     t, starts, ends, edges, layers, legend: layers,
-    summary: `${many(sum(decisions), "decision")}, ${many(sum(rewards), "reward")}`,
+    summary: `${many(sum(decisions), "decision")}, ${many(sum(real), "reward")}`,
     hint: "A click on a time, or Enter, lists the decisions before it.",
-    reads: (i) => [many(decisions[i], "decision"), some(rewards, i, "a reward"), some(defaults, i, "the default")],
+    reads: (i) => [many(decisions[i], "decision"), some(real, i, "a reward"), some(defaults, i, "the default")],
     y: { low: 0, high: Math.max(1, ...decisions), unit: "decisions", format: count },
   });
 }

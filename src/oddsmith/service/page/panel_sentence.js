@@ -66,11 +66,12 @@ function sentence(state, found) {
   const { checks, stats, values, decisions } = state.data;
   if (!(stats.events.decision > 0)) return firstDecision(state);
   const [word, head, rest] = learning(state);
+  const latest = decisions?.decisions[0]?.id;
   const worth = values?.sentence ? ` ${values.sentence}` : null;
   return [
     h("p", { class: "lead" }, h("span", { class: `state ${word}` }, head), rest, follows(state), worth),
     todo(state, worst(found)),
-    state.served && checks && checks.last_reward_t === null ? firstReward(state.experiment, decisions?.decisions[0]?.id) : null,
+    state.served && checks?.last_reward_t === null ? firstReward(state.experiment, latest) : null,
   ];
 }
 
@@ -112,10 +113,10 @@ export function drawSwitch({ experiment, data: { checks, values } }) {
   if (!experiment.shadow) return;
   const verdict = checks?.switch;
   const word = verdict?.ready ? "well" : "wait";
-  const head = h("span", { class: `state ${word}` }, shape(word), verdict?.ready ? "Yes, it is safe." : "Not yet.");
+  const [head, rest] = (verdict?.sentence || "Not yet: the planner has nothing to go on.").split(/(?<=:) (.*)/s);
   const how = ["To switch: ", h("code", {}, "shadow = false"), " in [service] of the policy file; start again."];
   put(slot("switch"),
-    h("p", { class: "lead" }, head, " ", verdict?.sentence || "The planner has nothing to go on yet."),
+    h("p", { class: "lead" }, h("span", { class: `state ${word}` }, shape(word), head), rest ? ` ${rest}` : ""),
     h("ul", { class: "pair" }, (values?.values || []).filter(({ kind }) => NAMES[kind]).map(value)),
     verdict?.ready ? h("p", { class: "small soft" }, how) : null);
 }

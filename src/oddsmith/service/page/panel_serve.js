@@ -2,6 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { h, put, scrolling, slot, table } from "./dom.js";
+import { live } from "./panel_decisions.js";
 import { arms, colour, heaviest, merged, nothing, ratio, room, sum } from "./series.js";
 import { brief, count, figure, many, moment, num, percent, time } from "./words.js";
 
@@ -9,14 +10,16 @@ const MOST = 6; // arms with a line of their own
 const MISLEADS = "Mean of the rewards that came. It misleads: each arm was shown to other visitors than the others. "
   + "“What is it worth?” has weighted values.";
 const OTHERS = "All other arms, and draws of these before they were among the twenty most drawn.";
+const FRESH = { drawn: null, mean: null, share: null, odds: null, moved: null, since: null };
 const ORDERS = {
-  share: ["by share", (a, b) => b.drawn - a.drawn],
-  newest: ["newest", (a, b) => (b.since ?? 0) - (a.since ?? 0)],
+  share: ["by share", (a, b) => (b.drawn ?? 0) - (a.drawn ?? 0)],
+  newest: ["newest", (a, b) => (b.since ?? Infinity) - (a.since ?? Infinity) || 0],
   risen: ["risen", (a, b) => (b.moved ?? 0) - (a.moved ?? 0)],
   fallen: ["fallen", (a, b) => (a.moved ?? 0) - (b.moved ?? 0)],
 };
 let chart = null;
 let order = "share";
+let known = []; // rows of the arms that have sums
 let buttons = null;
 
 /** Two layers an arm, one after the other: odds as a line, draws as dots. */
@@ -44,17 +47,19 @@ function signed({ moved }) {
 }
 
 function drawnOf({ drawn, mean, rewarded }) {
+  if (drawn === null) return h("span", { class: "soft", title: "Counted with the others so far" }, "new");
   const hint = mean === null ? null : `${figure(mean)} over ${count(rewarded)}. ${MISLEADS}`;
   return h("span", { title: hint }, num(drawn, count(drawn)));
 }
 
 const COLUMNS = [
   { head: "arm", cell: ({ name, rest }) => h("span", { title: rest ? OTHERS : name }, brief(name, 60)) },
+  { head: "lately", number: true, title: "In the latest decisions", cell: ({ newly }) => num(newly, percent(newly)) },
   { head: "drawn", number: true, cell: drawnOf },
   { head: "share", number: true, cell: ({ share }) => num(share, percent(share)) },
   { head: "mean odds", number: true, cell: ({ odds }) => num(odds, percent(odds)) },
   { head: "moved", number: true, title: "Mean odds in the last third, less those in the first", cell: signed },
-  { head: "first drawn", number: true, cell: ({ since }) => since && time(since, moment(since)) },
+  { head: "first drawn", number: true, cell: ({ since }) => (since ? time(since, moment(since)) : "–") },
 ];
 
 function sentence(rows, state) {
@@ -87,10 +92,30 @@ export function drawServe(state) {
     summary: rows.slice(0, 3).map(({ name, share }) => `${name} ${percent(share)}`).join(", "),
     y: { low: 0, high, unit: "share of decisions", format: percent },
   });
-  const named = rows.filter(({ rest, drawn }) => !rest && drawn).sort(ORDERS[order][1]);
-  const ranked = [...named, ...rows.filter(({ rest }) => rest)];
-  put(place.querySelector(".arms"), scrolling("Arms in this range", table(COLUMNS, ranked, "Arms in this range")));
-  return undefined;
+  known = rows;
+  return drawArms(state);
+}
+
+/** Shares of arms among the latest decisions; empty while older ones are listed. */
+function lately({ data: { decisions } }) {
+  const shares = new Map();
+  if (!decisions || !live()) return shares;
+  const part = 1 / decisions.decisions.length;
+  for (const { arm } of decisions.decisions) shares.set(arm, (shares.get(arm) ?? 0) + part);
+  return shares;
+}
+
+/** The list of arms: those with sums of their own, and those that are too new for it. */
+export function drawArms(state) {
+  const place = slot("serve").querySelector(".arms");
+  if (!place) return;
+  const shares = lately(state);
+  const named = known.filter(({ rest, drawn }) => !rest && drawn);
+  const fresh = [...shares.keys()].filter((name) => !named.some((row) => row.name === name));
+  const rows = [...named, ...fresh.map((name) => ({ ...FRESH, name }))].sort(ORDERS[order][1]);
+  const all = [...rows, ...known.filter(({ rest }) => rest)];
+  const told = all.map((row) => ({ ...row, newly: shares.get(row.name) ?? null }));
+  put(place, scrolling("Arms in this range", table(COLUMNS, told, "Arms in this range")));
 }
 
 function begin(place, state) {
@@ -98,7 +123,7 @@ function begin(place, state) {
   const press = (name) => {
     order = name;
     for (const button of buttons.children) button.setAttribute("aria-pressed", String(button.value === order));
-    drawServe(state);
+    drawArms(state);
   };
   const button = ([name, [words]]) => h("button", {
     type: "button", value: name, "aria-pressed": String(name === order), click: () => press(name),
