@@ -43,7 +43,7 @@ function reads(layers, i) {
 
 function signed({ moved }) {
   const sign = moved >= 0.0005 ? "+" : moved <= -0.0005 ? "−" : "";
-  return moved === null ? "–" : num(moved, `${sign}${Math.abs(100 * moved).toFixed(1)} points`);
+  return moved === null ? "–" : num(moved, `${sign}${Math.abs(100 * moved).toFixed(1)}`);
 }
 
 function drawnOf({ drawn, mean, rewarded }) {
@@ -52,14 +52,16 @@ function drawnOf({ drawn, mean, rewarded }) {
   return h("span", { title: hint }, num(drawn, count(drawn)));
 }
 
+const first = ({ since }) => (since ? time(since, moment(since)) : "–");
+
 const COLUMNS = [
   { head: "arm", cell: ({ name, rest }) => h("span", { title: rest ? OTHERS : name }, brief(name, 60)) },
   { head: "lately", number: true, title: "In the latest decisions", cell: ({ newly }) => num(newly, percent(newly)) },
   { head: "drawn", number: true, cell: drawnOf },
   { head: "share", number: true, cell: ({ share }) => num(share, percent(share)) },
-  { head: "mean odds", number: true, cell: ({ odds }) => num(odds, percent(odds)) },
-  { head: "moved", number: true, title: "Mean odds in the last third, less those in the first", cell: signed },
-  { head: "first drawn", number: true, cell: ({ since }) => (since ? time(since, moment(since)) : "–") },
+  { head: "odds", number: true, title: "Mean odds", cell: ({ odds }) => num(odds, percent(odds)) },
+  { head: "moved, points", number: true, title: "Mean odds in the last third, less those in the first", cell: signed },
+  { head: "since", number: true, title: "First drawn in this range", cell: first },
 ];
 
 function sentence(rows, state) {
@@ -68,8 +70,10 @@ function sentence(rows, state) {
   const risen = named.toSorted(ORDERS.risen[1])[0];
   const all = many(sum(state.data.series.decisions), "decision");
   const who = risen === top ? "It" : brief(risen.name, 40);
+  const [[now, share] = []] = [...lately(state)].sort(([, a], [, b]) => b - a);
+  const late = share > 0.5 && now !== top.name ? ` Lately it is ${brief(now, 40)}, in ${percent(share)}.` : "";
   return [
-    `${brief(top.name, 40)} is drawn most, in ${percent(top.share)} of ${all}.`,
+    `${brief(top.name, 40)} is drawn most, in ${percent(top.share)} of ${all}.${late}`,
     risen.moved > 0.02 ? ` ${who} has risen most, by ${figure(100 * risen.moved, 2)} points.` : "",
     state.experiment.shadow ? " In shadow mode these are the arms that the incumbent showed." : "",
     " Lines are the odds, dots how often it was drawn: they should lie on each other.",
