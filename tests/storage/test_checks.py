@@ -13,6 +13,7 @@ from oddsmith.policies.judge import judge
 from oddsmith.storage import ExpertChange, Folded, Reward, advance, restore, roster_change, save_snapshot
 from oddsmith.storage.base import Late
 from oddsmith.storage.sums import Sums
+from oddsmith.storage.sums.calibration import Calibration
 from storage import sum_logs
 from storage.memory import Memory
 from storage.samples import EXPERTS, policy
@@ -86,7 +87,8 @@ def test_an_expert_that_joins_is_scored_from_then_on_and_sleepers_are_not() -> N
     decision = od.Decision(3, None, None, "a", np.array([0.5, 0.5]), np.full(5, 0.8), index=0)
     store.append(od.storage.DecisionMade("d2", decision, 0, 0.0), Reward("d2", 1.0, 9.0))
     sums: Any = restore(store, JUDGE, change=change).sums
-    scored = dict(zip(sums.checks.calibration.names, sums.checks.calibration.scored.tolist(), strict=True))
+    kept = Calibration.from_json(sums.checks.calibration.to_json())
+    scored = dict(zip(kept.names, kept.scored.tolist(), strict=True))
     assert scored == {"a": 3, "b": 2, "c": 3, "d": 2, "late": 1}
     losses = {one.expert: one.loss for one in sums.checks.calibration.told()}
     assert losses["late"] == pytest.approx(-log(0.8))

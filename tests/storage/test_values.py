@@ -150,4 +150,5 @@ def test_before_two_rewards_there_is_no_interval_and_propensities_too_small_are_
     for i in range(200):
         drawn = od.storage.drawn.Drawn("ab"[i % 2], i % 2, np.array([0.1, 0.1]))
         values.count(Count(i, i, 0.5), drawn, {"a": 0.1, "b": 0.1}, named)
-    assert "the mean weight is above 1" in str(values.arms["a"].value("a", "arm", LEVEL).refused)
+    told = {value.name: value for value in values.told(named, LEVEL, shadow=False)}
+    assert "the mean weight is above 1" in str(told["a"].refused)

@@ -7,7 +7,7 @@ from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.rewards import RewardScale
 from oddsmith.service.figure_messages import SwitchCheck
 from oddsmith.storage.sums import Sums
-from oddsmith.storage.sums.values import POLICY, SERVED, Target, Value
+from oddsmith.storage.sums.values import Target, Value
 
 __all__ = ["switch_of"]
 
@@ -17,8 +17,8 @@ _WIDER = 1.8  # an interval for all times than the normal one, which is planned 
 
 def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
     """A sentence on when it is safe to switch; ready once the policy's interval is above the incumbent's."""
-    target = sums.values.plain[POLICY]
-    ours, theirs = target.value(POLICY, POLICY, _LEVEL), sums.values.plain[SERVED].value(SERVED, SERVED, _LEVEL)
+    target = sums.values.policy()
+    theirs, ours, *_ = sums.values.told(sums.named, _LEVEL, shadow=True)
     if ours.value is None or theirs.value is None or None in (ours.low, ours.high, theirs.low, theirs.high):
         why = ours.refused or theirs.refused
         if target.missing > 0:

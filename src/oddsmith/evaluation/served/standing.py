@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Ints
 from oddsmith.errors import InvalidInput
+from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.logs.by_policy import names_of
 from oddsmith.logs.table import Log
 
@@ -36,6 +37,7 @@ _FAMILIES = 3  # these causes, arms that are forced, arms that are not served
 _FEW = 64  # arms that may have equal shares
 _LOOK = 16  # rows between looks at the money
 _MOST = 1e15  # a bet that pays less than it could is fair
+_NOTHING = 1e-9  # odds above the least that are left by rounding
 _ALONE = 1e-6  # logged odds may sum to 1 within that
 _LARGEST = log(np.finfo(np.float64).max)
 
@@ -50,27 +52,45 @@ class Standing(NamedTuple):
     strength: float
 
 
+class _Row(NamedTuple):
+    """The odds of all arms, of the drawn one, of those that are bet on, and the place of the drawn one among these."""
+
+    odds: list[float]
+    drawn: float
+    named: list[float]
+    place: int
+
+
 @dataclass(slots=True)
 class StandingBets:
-    """The growth of all bets, in logarithms (bets, strengths): of causes, of arms being forced, of arms being left out.
+    """The growth of all bets, logarithms in units (bets, strengths): of causes, of arms forced, of arms left out.
 
     `shares` are of the money that is for an arm, from where it was named on; what is for arms that are not, or no
-    longer, named is `cash`. Arrays are never written into.
+    longer, named is `cash`. Up to 16 rows wait to be added at once. Arrays are never written into.
     """
 
     n: int = 0
-    growth: Array = field(default_factory=lambda: np.zeros((len(_CAUSES), len(_STRENGTHS))))
+    growth: Ints = field(default_factory=lambda: np.zeros((len(_CAUSES), len(_STRENGTHS)), np.int64))
     shares: dict[str, float] = field(default_factory=dict)
     cash: float = 2.0 / _FAMILIES
     begun: int = 0
     peak: float = 0.0
+    waiting: list[_Row] = field(default_factory=list)
 
     def copy(self) -> "StandingBets":
         """The same, to go on from."""
-        return StandingBets(self.n, self.growth, self.shares, self.cash, self.begun, self.peak)
+        rest = self.shares, self.cash, self.begun, self.peak, self.waiting.copy()
+        return StandingBets(self.n, self.growth, *rest)
+
+    def settled(self) -> "StandingBets":
+        """The same, with no row that waits."""
+        now = self.copy()
+        now._settle()
+        return now
 
     def name(self, arms: Sequence[str], *, few: bool) -> None:
         """Bet on these arms from now on; where there are `few` they have equal shares, which must be known before."""
+        self._settle()
         money, before, known = np.exp(self._log_money()).sum(axis=1), len(self.shares), self.shares
         places = dict(zip(known, range(len(_CAUSES), len(_CAUSES) + before), strict=True))
         self.cash += sum(float(money[at] + money[at + before]) for arm, at in places.items() if arm not in set(arms))
@@ -82,7 +102,7 @@ class StandingBets:
                 self.begun += 1
                 self.cash -= 2.0 / _FAMILIES * share
             self.shares[arm] = share
-        none = np.zeros(len(_STRENGTHS))
+        none = np.zeros(len(_STRENGTHS), np.int64)
         rows = [self.growth[places[arm] + more] if arm in known else none for more in (0, before) for arm in arms]
         self.growth = np.array([*self.growth[: len(_CAUSES)], *rows])
 
@@ -91,30 +111,33 @@ class StandingBets:
         p = odds[arm]
         if p <= 0:
             return
-        inverse = min(1.0 / p, _MOST)
-        gains = _gains(list(odds.values()), p, inverse)
-        named = [odds.get(name, 0.0) for name in self.shares]
-        gains += [-1.0 if q > 0 else 0.0 for q in named]
-        gains += [q / (1.0 - q) if q < 1 - _ALONE else 0.0 for q in named]
-        if arm in self.shares:
-            at = len(_CAUSES) + list(self.shares).index(arm)
-            gains[at] = inverse - 1.0
-            gains[at + len(named)] = -1.0 if p < 1 - _ALONE else 0.0
-        self.growth = self.growth + np.log1p(np.array(gains)[:, None] * _STRENGTHS)
+        shares = self.shares
+        place = list(shares).index(arm) if arm in shares else -1
+        self.waiting.append(_Row(list(odds.values()), p, [odds.get(name, 0.0) for name in shares], place))
         self.n += 1
         if self.n % _LOOK == 0:
+            self._settle()
             self.peak = max(self.peak, self.log_money())
+
+    def _settle(self) -> None:
+        """Add the rows that wait; those with equally many arms at once."""
+        by_size: dict[int, list[_Row]] = {}
+        for row in self.waiting:
+            by_size.setdefault(len(row.odds), []).append(row)
+        for rows in by_size.values():
+            self.growth = self.growth + in_units(np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)).sum(axis=0)
+        self.waiting = []
 
     def log_money(self) -> float:
         """ln of all money."""
-        logs = self._log_money()
+        logs = (self.settled() if self.waiting else self)._log_money()
         with np.errstate(over="ignore"):
             money = float(np.exp(logs).sum()) + self.cash
         return log(money) if money < inf else float(logsumexp(logs))
 
     def told(self) -> Standing:
         """What the bets have come to."""
-        now, logs = self.log_money(), self._log_money()
+        now, logs = self.log_money(), self.settled()._log_money()
         cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
         names = [*_CAUSES, *(f"arm {arm} were forced" for arm in self.shares)]
         names += [f"arm {arm} were not served" for arm in self.shares]
@@ -124,7 +147,7 @@ class StandingBets:
     def _log_money(self) -> Array:
         own = np.log(list(self.shares.values()))
         shares = np.concatenate([np.full(len(_CAUSES), -log(len(_CAUSES))), own, own])
-        return np.asarray(self.growth + _SHARES + shares[:, None] - log(_FAMILIES))
+        return np.asarray(of_units(self.growth) + _SHARES + shares[:, None] - log(_FAMILIES))
 
 
 def standing_bets(log: Log) -> Standing:
@@ -149,15 +172,26 @@ def standing_bets(log: Log) -> Standing:
     return bets.told()
 
 
-def _gains(odds: list[float], p: float, inverse: float) -> list[float]:
-    """The gains q(a)/p(a) - 1 of the causes, of a row whose drawn arm has odds p; 0 where q is nowhere above 0."""
-    able = [q for q in odds if q > 0]
-    top, least, squares = max(able), min(able), sum([q * q for q in able])
-    likeliest = 0.0 if able.count(top) > 1 else (inverse - 1.0 if p == top else -1.0)
-    rest = sum(able) - len(able) * least
-    explored = (p - least) * inverse / rest - 1.0 if rest > 1e-9 else 0.0
-    cuts = []
+def _gains(rows: Sequence[_Row]) -> Array:
+    """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere above 0."""
+    odds, p = np.array([row.odds for row in rows]), np.array([row.drawn for row in rows])
+    able, inverse = odds > 0, np.minimum(1.0 / p, _MOST)
+    count, top = able.sum(axis=1), odds.max(axis=1)
+    least = np.where(able, odds, 2.0).min(axis=1)
+    is_top = np.where(p == top, inverse, 0.0) - 1.0
+    likeliest = np.where((odds == top[:, None]).sum(axis=1) == 1, is_top, 0.0)
+    rest = odds.sum(axis=1) - count * least
+    explored = np.where(rest > _NOTHING, (p - least) * inverse / np.where(rest > _NOTHING, rest, 1.0) - 1.0, 0.0)
+    columns = [likeliest, inverse / count - 1.0, p * p * inverse / (odds * odds).sum(axis=1) - 1.0, explored]
     for cut in _CUTS:
-        total = sum([q for q in able if q >= cut])
-        cuts.append(0.0 if total <= 0 else (1.0 / total - 1.0 if p >= cut else -1.0))
-    return [likeliest, inverse / len(able) - 1.0, p * p * inverse / squares - 1.0, explored, *cuts]
+        total = np.where(odds >= cut, odds, 0.0).sum(axis=1)
+        served = np.where(p >= cut, 1.0 / np.where(total > 0, total, 1.0), 0.0) - 1.0
+        columns.append(np.where(total > 0, served, 0.0))
+    named = np.array([row.named for row in rows]).reshape(len(rows), -1)
+    forced, has_others = np.where(named > 0, -1.0, 0.0), named < 1 - _ALONE
+    left = np.where(has_others, named / np.where(has_others, 1.0 - named, 1.0), 0.0)
+    for at, row in enumerate(rows):
+        if row.place >= 0:
+            forced[at, row.place] = inverse[at] - 1.0
+            left[at, row.place] = -1.0 if has_others[at, row.place] else 0.0
+    return np.hstack([np.stack(columns, axis=1), forced, left])

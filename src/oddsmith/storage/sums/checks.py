@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from oddsmith.evaluation.served.standing import StandingBets
 from oddsmith.storage.accounts import Count
 from oddsmith.storage.sums.calibration import Calibration
 from oddsmith.storage.sums.named import Named
-from oddsmith.storage.sums.packing import pack_floats, unpack_floats
+from oddsmith.storage.sums.packing import pack_units, unpack_units
 
 __all__ = ["Checks"]
 
@@ -63,19 +61,18 @@ class Checks:
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""
-        bets = self.bets
-        money = [*bets.growth.ravel().tolist(), bets.cash, bets.peak]
+        bets = self.bets.settled()
         rest = {name: getattr(self, name) for name in self.__slots__[2:]}
-        known = {"n": bets.n, "shares": bets.shares, "begun": bets.begun, "money": pack_floats(money)}
+        known = {"n": bets.n, "shares": bets.shares, "begun": bets.begun, "cash": bets.cash, "peak": bets.peak}
+        known["growth"] = pack_units(bets.growth)
         return rest | {"bets": known, "calibration": self.calibration.to_json()}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Checks":
         """What `to_json` gave."""
-        known, fresh = given["bets"], StandingBets()
-        *money, cash, peak = unpack_floats(known["money"])
-        growth = np.array(money).reshape(-1, fresh.growth.shape[1])
-        bets = StandingBets(known["n"], growth, known["shares"], cash, known["begun"], peak)
+        known = dict(given["bets"])
+        growth = unpack_units(known.pop("growth")).reshape(-1, StandingBets().growth.shape[1])
+        bets = StandingBets(growth=growth, **known)
         rest = {name: given[name] for name in cls.__slots__[2:]}
         return cls(bets, Calibration.from_json(given["calibration"]), **rest)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.arrays import Ints
 from oddsmith.storage.sums.bucket import Bucket, Row
 
-__all__ = ["pack_buckets", "pack_floats", "unpack_buckets", "unpack_floats"]
+__all__ = ["pack_buckets", "pack_floats", "pack_units", "unpack_buckets", "unpack_floats", "unpack_units"]
 
 
 def pack_floats(values: Iterable[float]) -> str:
@@ -26,6 +27,16 @@ def unpack_floats(text: str) -> list[float]:
     """
     values: list[float] = np.frombuffer(zlib.decompress(b64decode(text)), dtype="<f8").tolist()
     return values
+
+
+def pack_units(values: Ints) -> str:
+    """Whole numbers as text."""
+    return b64encode(zlib.compress(np.asarray(values, dtype="<i8").tobytes())).decode()
+
+
+def unpack_units(text: str) -> Ints:
+    """The numbers, in a row, that `pack_units` wrote."""
+    return np.frombuffer(zlib.decompress(b64decode(text)), dtype="<i8").astype(np.int64)
 
 
 def pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:
