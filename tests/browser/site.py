@@ -18,7 +18,7 @@ from service.live import serving
 from service.offering import Client
 from service.served import wait
 
-__all__ = ["Site", "site"]
+__all__ = ["Site", "served_by", "site"]
 
 
 @dataclass
@@ -59,7 +59,14 @@ class Site:
 @contextmanager
 def site(*files: Path, keys: Path | None = None, clock: Clock | None = None, port: int = 0) -> Iterator[Site]:
     """The service of these policy files, once it is ready."""
-    app: Any = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
+    app = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
+    with served_by(app, port) as served:
+        yield served
+
+
+@contextmanager
+def served_by(app: Any, port: int = 0) -> Iterator[Site]:
+    """An application on a port, once it is ready."""
     with serving(server_config(app, host="127.0.0.1", port=port)) as given:
         url = f"http://127.0.0.1:{given}"
         with Client(base_url=url, timeout=30) as client:

@@ -11,6 +11,7 @@ from browser.look import numbers, open_page, rows, seen
 from browser.site import site
 from service.offering import bringing
 from service.served import place
+from service.test_figures import check_series, check_values, exported
 
 
 def test_an_empty_service_says_what_to_do_and_then_goes_on_by_itself(page: Any, tmp_path: Path) -> None:
@@ -82,6 +83,8 @@ def test_every_number_is_the_apis_and_none_falls_back_at_a_restart(page: Any, tm
             served.settle()
             open_page(page, served, range="all")
             check_against_api(page, served)
+            check_values(served.get("values"), exported(tmp_path))  # and the API's are those of export and evaluate
+            check_series(served.get("series", range="all"), exported(tmp_path))
             before = facts(page)
             page.goto("about:blank")
         with site(file) as served:

@@ -2,7 +2,7 @@
 // numbers as a table. It is drawn anew on new data and on a new width, and keeps its focus and its reading.
 
 import { h, scrolling, svg, table } from "./dom.js";
-import { brief, moment, num, time } from "./words.js";
+import { brief, moment, num, stretch, time } from "./words.js";
 import { decades, onAxis, scale, ticks, timeTicks } from "./scales.js";
 
 const KEYS = {
@@ -160,20 +160,26 @@ export class Chart {
     for (const end of ["x1", "x2"]) this.line.setAttribute(end, this.x(t[this.reading]));
     const one = (layer) => `${brief(layer.name, 28)} ${layer.format(layer.values[this.reading])}`;
     const said = reads ? reads(this.reading) : layers.filter((layer) => layer.read !== false).map(one);
-    const when = moment(t[this.reading], true);
+    const when = this.#when(this.reading);
     this.readout.replaceChildren(h("b", {}, when), ` · ${said.join(" · ")}`);
     this.reader.setAttribute("aria-valuenow", String(this.reading));
     this.reader.setAttribute("aria-valuetext", `${when}: ${said.join(", ")}`);
   }
 
+  /** A time, or from when to when. */
+  #when(i) {
+    const { t, starts, ends } = this.data;
+    return starts ? stretch(starts[i], ends[i]) : moment(t[i], true);
+  }
+
   #table() {
     if (!this.details.open || !this.data) return;
-    const { t, layers } = this.data;
+    const { t, starts = t, layers } = this.data;
     const cell = ({ values, format }) => (i) => num(values[i], format(values[i]));
     const column = (layer) => ({ head: brief(layer.name, 28), number: true, cell: cell(layer) });
     const told = layers.filter((layer) => layer.read !== false).map(column);
     const newest = t.map((_, i) => t.length - 1 - i);
-    const whole = table([{ head: "time", cell: (i) => time(t[i]) }, ...told], newest, this.title);
+    const whole = table([{ head: "time", cell: (i) => time(starts[i], this.#when(i)) }, ...told], newest, this.title);
     this.rows.replaceChildren(scrolling(`${this.title}, as a table`, whole));
   }
 }

@@ -35,7 +35,7 @@ export function drawReward(state) {
   return undefined;
 }
 
-function drawMean({ t, ends, edges, rewards, reward_sum: sums }, range, total) {
+function drawMean({ t, starts, ends, edges, rewards, reward_sum: sums }, range, total) {
   const values = ratio(sums, rewards);
   const spans = values.map((value, i) => interval(value, rewards[i], range));
   const [low, high] = [0, 1].map((end) => spans.map((span) => span[end]));
@@ -43,7 +43,7 @@ function drawMean({ t, ends, edges, rewards, reward_sum: sums }, range, total) {
   const unit = `reward a decision, possible ${words(range.low, range.high)}`;
   const there = [...low, ...high].filter((end) => end !== null);
   chart.show({
-    t, ends, edges, summary: `${figure(sum(sums) / total)} on average`,
+    t, starts, ends, edges, summary: `${figure(sum(sums) / total)} on average`,
     layers: [
       { name: "95 % interval", kind: "band", values: low, low, high, k: 1, read: false, label: false },
       { name: "mean reward", kind: "line", values, k: 1, format: figure },

@@ -86,13 +86,14 @@ export function drawServe(state) {
   const place = slot("serve");
   if (!sum(series.decisions)) return put(place, h("p", { class: "says" }, nothing(state)));
   const buckets = merged(series, room(series));
+  const { t, starts, ends, edges } = buckets;
   const rows = arms(buckets).filter(({ drawn, odds }) => drawn || odds);
   if (!chart || !place.contains(chart.element)) begin(place, state);
   const layers = layersOf(heaviest(rows, MOST), buckets.decisions);
   const high = Math.max(0.1, ...layers.flatMap(({ values }) => values.map((value) => value ?? 0)));
   put(place.querySelector(".says"), sentence(rows, state));
   chart.show({
-    t: buckets.t, ends: buckets.ends, edges: buckets.edges, layers, reads: (i) => reads(layers, i),
+    t, starts, ends, edges, layers, reads: (i) => reads(layers, i),
     summary: rows.slice(0, 3).map(({ name, share }) => `${name} ${percent(share)}`).join(", "),
     y: { low: 0, high, unit: "share of decisions", format: percent },
   });

@@ -64,6 +64,12 @@ export function moment(t, exact = false) {
   return (date(t) === date(now()) ? "" : `${date(t)}, `) + clock(t, exact);
 }
 
+/** From when to when. */
+export function stretch(from, to) {
+  const exact = to - from < 60;
+  return `${moment(from, exact)} to ${clock(to, exact)}`;
+}
+
 /** A time as an element: local, with UTC on hover. */
 export function time(t, text = moment(t, true)) {
   if (t === null || t === undefined) return "–";
