@@ -11,6 +11,7 @@ import pytest
 import oddsmith as od
 from audit.served import Served, lived
 from cli.campaign import place
+from logs.personalizer_logs import world, write
 from oddsmith.cli import keys
 from oddsmith.cli.main import main
 from oddsmith.errors import StoreFailed
@@ -47,7 +48,13 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
         (["log.parquet", "--policy", "gone.toml", "--out", "state.npz"], 2),
         (["waiting.parquet", "--policy", "news.toml", "--out", "waiting.npz"], 2),
     ],
+    "import": [
+        (["personalizer", "theirs.json", "--to", "theirs.parquet"], 0),
+        (["personalizer", "gone.json", "--to", "theirs.parquet"], 2),
+        (["personalizer", "text.sqlite", "--to", "theirs.parquet"], 3),
+    ],
     "serve": [(["gone.toml"], 2), (["news.toml", "--port", "x"], 2)],
+    "dashboard": [(["gone.sqlite"], 2)],
     "keys": [(["create", "shop", "--scope", "decide"], 0), (["list"], 0), (["revoke", "nobody"], 2)],
     "verify": [(["news.sqlite"], 0), (["gone.sqlite"], 2), (["forged.sqlite"], 3)],
     "export": [(["news.sqlite", "--out", "out.parquet"], 0), (["gone.sqlite", "--out", "out.parquet"], 2)],
@@ -72,6 +79,7 @@ def folder(tmp_path_factory: Any) -> Path:
         connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
     connection.close()
     (made / "text.sqlite").write_text("no store")
+    write(made / "theirs.json", *(event for event, _ in world(3)))
     (made / "study.toml").write_text(STUDY)
     (made / "exit_code_losses.py").write_text(LOSSES)
     assert main(["backup", str(made / "news.sqlite"), "--out", str(made / "kept.sqlite")]) == 0

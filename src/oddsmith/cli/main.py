@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from oddsmith import __version__
-from oddsmith.cli import audit, backup, certify, dashboard, evaluate, fit, keys, lab, replay, serve, theory
+from oddsmith.cli import audit, backup, certify, dashboard, evaluate, fit, imports, keys, lab, replay, serve, theory
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
 from oddsmith.errors import OddsmithError, StoreFailed
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
     parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (theory, certify, lab, evaluate, replay, fit, serve, dashboard, keys, audit, backup):
+    for module in (theory, certify, lab, evaluate, replay, fit, imports, serve, dashboard, keys, audit, backup):
         module.add_commands(commands)
     code = 0
     try:

@@ -1,0 +1,140 @@
+"""Events of another service as a log of ours, and a report of what was read and what was not."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInput
+from oddsmith.logs.personalizer import UNREAD, PersonalizerEvent, Unread, UnreadKind
+from oddsmith.logs.reading import write_log
+from oddsmith.logs.table import Log
+from oddsmith.progress import progress
+from oddsmith.spelling import counted
+
+__all__ = ["ImportReport", "log_of_events", "to_parquet"]
+
+_ROWS = 1000  # events held at once: each may have 50 arms with 40 features
+_NAMED = 1000  # lines that are kept for the report; a file takes all of them
+_COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
+"""What is counted, and not named in the text."""
+
+
+@dataclass
+class ImportReport:
+    """What became of the lines of a log. `known` events were in the store before; `dropped` ones are read, where others
+    like them were dropped, with shares from `least` to `most`; `unread` counts lines that are no events by kind, and
+    `named` has the first of them. `sink` takes a line of JSON for each.
+    """
+
+    lines: int = 0
+    read: int = 0
+    rewarded: int = 0
+    known: int = 0
+    dropped: int = 0
+    least: float = 1.0
+    most: float = 0.0
+    unread: Counter[UnreadKind] = field(default_factory=Counter)
+    named: list[Unread] = field(default_factory=list)
+    sink: IO[str] | None = None
+
+    def events(self, found: Iterable[PersonalizerEvent | Unread]) -> Iterator[PersonalizerEvent]:
+        """The events among what was found; all of it is counted."""
+        for one in progress(found, None, "lines"):
+            self.lines += 1
+            if isinstance(one, Unread):
+                self.miss(one)
+                continue
+            self.read += 1
+            self.rewarded += one.reward is not None
+            self.dropped += one.pdrop > 0
+            self.least, self.most = min(self.least, one.pdrop), max(self.most, one.pdrop)
+            yield one
+
+    def miss(self, one: Unread) -> None:
+        """Count and name a line that is no event."""
+        self.unread[one.kind] += 1
+        if one.kind not in _COUNTED and len(self.named) < _NAMED:
+            self.named.append(one)
+        if self.sink is not None:
+            self.sink.write(json.dumps(one._asdict()) + "\n")
+
+    def refuse(self, one: PersonalizerEvent, why: str) -> None:
+        """Name an event that was read, and could not be kept."""
+        self.read -= 1
+        self.rewarded -= one.reward is not None
+        self.dropped -= one.pdrop > 0
+        self.miss(Unread(one.file, one.line, "broken", why))
+
+    def sentences(self, most: int = 20) -> list[str]:
+        """What was not read, for people: counts, what dropping means, and the first lines by number."""
+        told = [f"{counted(n, 'line')} {UNREAD[kind]}" for kind in UNREAD if (n := self.unread[kind])]
+        if self.dropped:
+            shares = f"{self.most:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
+            told.append(
+                f"{counted(self.dropped, 'event')} of a sample (pdrop {shares}): odds are exact, for what was dropped "
+                "did not depend on rewards; nothing is weighed, and values are means over the events that were kept"
+            )
+        told += [str(one) for one in self.named[:most]]
+        if (more := sum(self.unread[kind] for kind in UNREAD if kind not in _COUNTED) - most) > 0:
+            told.append(f"and {more:,} more: --report FILE names them all")
+        return told
+
+    def record(self) -> dict[str, object]:
+        """The same for programs."""
+        counts = {name: getattr(self, name) for name in ("lines", "read", "rewarded", "known", "dropped")}
+        pdrop = [self.least, self.most] if self.read else None
+        unread = {kind: self.unread[kind] for kind in UNREAD}
+        return {**counts, "pdrop": pdrop, "unread": unread, "named": [one._asdict() for one in self.named]}
+
+
+def to_parquet(found: Iterable[PersonalizerEvent | Unread], path: Path, report: ImportReport) -> None:
+    """Write events as a Parquet log, in bounded memory: all of them or, where it is stopped, nothing.
+
+    Without any event nothing is written: `report.read` is then 0.
+    """
+    try:
+        write_log(_logs(report.events(found), report), path, format="parquet")
+    except InvalidInput:
+        if report.read:
+            raise
+
+
+def _logs(events: Iterator[PersonalizerEvent], report: ImportReport) -> Iterator[Log]:
+    """Logs of some events each; an event that breaks a rule of logs is named, and left out."""
+    while some := list(islice(events, _ROWS)):
+        try:
+            yield log_of_events(some)
+        except InvalidInput:
+            if kept := [one for one in some if _keeps_rules(one, report)]:
+                yield log_of_events(kept)
+
+
+def _keeps_rules(one: PersonalizerEvent, report: ImportReport) -> bool:
+    try:
+        log_of_events([one])
+    except InvalidInput as error:
+        report.refuse(one, str(error))
+        return False
+    return True
+
+
+def log_of_events(events: list[PersonalizerEvent]) -> Log:
+    """The log of some events: always the same columns, whatever some of them lack."""
+    columns: dict[str, Any] = {
+        "arm": np.array([one.arm for one in events], dtype=np.int64),
+        "reward": np.array([np.nan if one.reward is None else one.reward for one in events], dtype=np.float64),
+        "propensities": [one.odds for one in events],
+        "eligible": [one.eligible for one in events],
+        "context": [one.context for one in events],
+        "time": [one.time for one in events],
+        "decision_id": [one.id for one in events],
+        "offered": [one.arms for one in events],
+        "features": [one.features for one in events],
+    }
+    return Log(**columns)

@@ -1,0 +1,236 @@
+"""Azure AI Personalizer's logs, line by line: each line is an event, or named with the reason why it is none.
+
+A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service: one broken line must not cost
+the others. What is no event is never passed over in silence.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from oddsmith.arrays import Array, Bools
+from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.logs.dsjson import looks_like, row_of
+from oddsmith.logs.reading import path_of
+from oddsmith.offer import offered
+from oddsmith.rewards import RewardScale
+
+__all__ = ["PersonalizerEvent", "UNREAD", "Unread", "UnreadKind", "events"]
+
+UnreadKind: TypeAlias = Literal["broken", "scale", "repeat", "slots", "observation", "skipped", "empty"]
+UNREAD: dict[UnreadKind, str] = dict(
+    zip(
+        get_args(UnreadKind),
+        (
+            "broken",
+            "with a reward outside of the scale",
+            "with an EventId that was there before",
+            "of several slots, which are not read",
+            "rewards without their decision",
+            "not to be learnt from (_skipLearn)",
+            "empty",
+        ),
+        strict=True,
+    )
+)
+"""Why a line is no event, in words."""
+
+_LONGEST = 2**24  # bytes of a line; 50 actions with 40 features are some 50 kB
+_LONGEST_ID = 256
+
+
+class PersonalizerEvent(NamedTuple):
+    """A decision and its reward in [0, 1] (None where none is known), from a line (from 1) of a file.
+
+    `pdrop` is the share of events that were dropped when this one was not.
+    """
+
+    file: str
+    line: int
+    id: str
+    time: datetime
+    context: dict[str, Any] | None
+    arms: tuple[str, ...]
+    features: dict[str, Any] | None
+    eligible: Bools
+    arm: int
+    odds: Array
+    reward: float | None
+    pdrop: float
+
+
+class Unread(NamedTuple):
+    """A line (from 1) of a file that is no event, and why."""
+
+    file: str
+    line: int
+    kind: UnreadKind
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.why}"
+
+
+class _NotRead(Exception):
+    """A line is no event."""
+
+    def __init__(self, kind: UnreadKind, why: str) -> None:
+        self.kind, self.why = kind, why
+        super().__init__(why)
+
+
+def events(paths: Sequence[Path | str], scale: RewardScale) -> Iterator[PersonalizerEvent | Unread]:
+    """The lines of these files, in their order; rewards in the units of `scale`. Memory does not grow with the log.
+
+    An EventId that comes again is refused: the first one counts.
+    """
+    files = [path_of(path) for path in paths]
+    with closing(_Ids()) as known:
+        for path in files:
+            for number, content in _lines(path):
+                yield _read(str(path), number, content, scale, known)
+
+
+def _read(file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids") -> PersonalizerEvent | Unread:
+    try:
+        found = _event(_object(content), scale)
+        if (first := known.first(found["id"], file, number)) is not None:
+            raise _NotRead("repeat", f"EventId {found['id']!r:.60} was there before, in {first}")
+        return PersonalizerEvent(file, number, **found)
+    except _NotRead as error:
+        return Unread(file, number, error.kind, error.why)
+    except BrokenLog as error:
+        return Unread(file, number, "broken", f"{error.column} {error.rule}")
+    except InvalidInput as error:
+        return Unread(file, number, "broken", str(error))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, numbered from 1; of one that is too long, as much as shows that."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_LONGEST + 1):
+                number += 1
+                yield number, line
+                while len(line) > _LONGEST and not line.endswith(b"\n"):
+                    line = file.readline(_LONGEST + 1)
+    except OSError as error:
+        raise BadFile(f"{path} must be a file that can be read; {error}") from error
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    """The JSON object in a line."""
+    if len(content) > _LONGEST:
+        raise _NotRead("broken", f"must have at most {_LONGEST:,} bytes; it has more")
+    try:
+        text = content.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise _NotRead("broken", f"must be UTF-8; {error!s:.100}") from error
+    if not text:
+        raise _NotRead("empty", "it is empty")
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise _NotRead("broken", f"must be a JSON object; {error!s:.100}") from error
+    if not isinstance(value, dict):
+        raise _NotRead("broken", f"must be a JSON object; it is a {type(value).__name__}")
+    return value
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _event(event: dict[str, Any], scale: RewardScale) -> dict[str, Any]:
+    """What an event says, by the names of `PersonalizerEvent`."""
+    if not looks_like(event):
+        if "RewardValue" in event or ("EventId" in event and "v" in event):
+            raise _NotRead("observation", f"a reward for {event.get('EventId')!r:.60}, without its decision")
+        if "_outcomes" not in event:
+            raise _NotRead("broken", f"must be a decision, with c and a; got keys {list(event)[:6]}")
+    if "_outcomes" in event or (isinstance(event.get("c"), dict) and "_slots" in event["c"]):
+        raise _NotRead("slots", "a decision about several slots")
+    if event.get("_skipLearn"):
+        raise _NotRead("skipped", "_skipLearn: it was never activated, or is not what was shown")
+    pdrop = _share(event.get("pdrop"))
+    row: dict[str, Any] = row_of({key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")})
+    if "offered" not in row:
+        raise _NotRead("broken", "c must have a _tag for each action, which is its name; got none")
+    if row.get("propensities") is None:
+        raise _NotRead("broken", "p must be there: the odds of all actions; got none")
+    if not row["propensities"][row["arm"]] > 0:
+        raise _NotRead("broken", "p must be above 0 for the action that was drawn")
+    names = offered(None, row["offered"]).arms
+    features = dict(zip(names, row["features"].values(), strict=True))
+    listed = np.isin(np.arange(1, len(names) + 1), event.get("a", ()))
+    facts = {"id": _id(event), "time": _time(event), "reward": _scaled(row["reward"], scale), "pdrop": pdrop}
+    arms = {"arms": names, "features": features if any(features.values()) else None, "eligible": listed}
+    return facts | arms | {"arm": row["arm"], "odds": np.asarray(row["propensities"]), "context": row["context"]}
+
+
+def _id(event: dict[str, Any]) -> str:
+    id = event.get("EventId")
+    text = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
+    if not isinstance(text, str) or not 1 <= len(text) <= _LONGEST_ID or any(_unstorable(one) for one in text):
+        allowed = f"1 to {_LONGEST_ID} characters, without NUL and lone surrogates"
+        raise _NotRead("broken", f"EventId must be text of {allowed}; got {id!r:.60}")
+    return text
+
+
+def _unstorable(character: str) -> bool:
+    return character == "\0" or "\ud800" <= character <= "\udfff"
+
+
+def _time(event: dict[str, Any]) -> datetime:
+    """The event's time, in UTC."""
+    text = event.get("Timestamp")
+    try:
+        moment = datetime.fromisoformat(text if isinstance(text, str) else "")
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _NotRead("broken", f"Timestamp must be a time like 2021-04-07T16:40:25Z; got {text!r:.60}") from error
+
+
+def _share(pdrop: object) -> float:
+    if pdrop is None:
+        return 0.0
+    if isinstance(pdrop, bool) or not isinstance(pdrop, int | float) or not 0 <= pdrop < 1:
+        raise _NotRead("broken", f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}")
+    return float(pdrop)
+
+
+def _scaled(value: float | None, scale: RewardScale) -> float | None:
+    if value is None:
+        return None
+    if not scale.low <= value <= scale.high:
+        raise _NotRead("scale", f"the reward must be in [{scale.low:g}, {scale.high:g}]; got {value:g}")
+    return scale.reward(value)
+
+
+class _Ids:
+    """The ids that were seen and where, in a temporary file that ends with it."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.executescript("pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -8192")
+        self._connection.execute("create table ids (id text primary key, place text) without rowid")
+        self._connection.execute("begin")
+
+    def first(self, id: str, file: str, line: int) -> str | None:
+        """Where an id was before; None for a new one."""
+        new = self._connection.execute("insert or ignore into ids values (?, ?)", (id, f"{file}, line {line}"))
+        if new.rowcount:
+            return None
+        row = self._connection.execute("select place from ids where id = ?", (id,)).fetchone()
+        return str(row[0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()

@@ -1,0 +1,90 @@
+"""`oddsmith import personalizer`: what it says, what it exits with, and that evaluate and fit go on from there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from logs.personalizer_logs import event, world, write
+from oddsmith.cli.main import main
+
+TWO = {"a": {"x": 1}, "b": {"x": 2}}
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_from_a_log_to_values_and_a_state(tmp_path: Path, capsys: Any) -> None:
+    """Sports are clicked by 0.8 of those who come in the morning: even odds are worth 0.4, and more can be had."""
+    events = [one for one, _ in world(300)]
+    write(tmp_path / "a.json", *events[:200], "{")
+    write(tmp_path / "b.json", *events[200:])
+    assert main(["import", "personalizer", "a.json", "b.json", "--to", "log.parquet"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("300 of 301 lines are events, 300 with a reward; the others are told below.\n")
+    assert "\n1 line broken\na.json, line 201: must be a JSON object" in said
+    Path("news.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
+    assert main(["fit", "log.parquet", "--policy", "news.toml", "--out", "state.npz"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "log.parquet", "--target", "uniform", "--model", "none", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    value = found["targets"]["uniform"]["snips"]
+    assert value["low"] < 0.4 < value["high"]
+
+
+def test_units(tmp_path: Path, capsys: Any) -> None:
+    costs = [1.0, 0.0, -1.0]
+    write(tmp_path / "log.json", *(event(str(i), TWO, [0.5, 0.5], reward=-cost) for i, cost in enumerate(costs)))
+    Path("news.toml").write_text('[policy]\nkind = "auto"\n[reward]\nlow = -1\nhigh = 1\n')
+    assert main(["import", "personalizer", "log.json", "--to", "log.parquet"]) == 0
+    said = capsys.readouterr().out
+    assert "1 line with a reward outside of the scale\nlog.json, line 1: the reward must be in [0, 1]; got -1\n" in said
+    assert "--reward LOW HIGH" in said
+    for units in (["--reward", "-1", "1"], ["--policy", "news.toml"]):
+        assert main(["import", "personalizer", "log.json", "--to", "log.parquet", *units]) == 0
+        assert "3 of 3 lines are events, 3 with a reward; all lines were read.\nRewards from -1 to 1" in (
+            capsys.readouterr().out
+        )
+    wrong = ["--policy", "news.toml", "--reward", "0", "1"]
+    assert main(["import", "personalizer", "log.json", "--to", "log.parquet", *wrong]) == 2
+    assert "reward must be as in news.toml, -1 to 1" in capsys.readouterr().err
+
+
+def test_a_report_names_every_line(tmp_path: Path, capsys: Any) -> None:
+    write(tmp_path / "log.json", *["{"] * 30, "", event("1", TWO, [0.5, 0.5]))
+    asked = ["import", "personalizer", "log.json", "--to", "log.parquet", "--report", "report.jsonl"]
+    assert main(asked) == 0
+    assert "line 20: " in (said := capsys.readouterr().out)
+    assert "line 21: " not in said
+    assert "and 10 more: --report FILE names them all" in said
+    lines = [json.loads(line) for line in Path("report.jsonl").read_text().splitlines()]
+    assert [line["line"] for line in lines] == list(range(1, 32))
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["lines"], found["read"], found["unread"]["broken"], found["unread"]["empty"]) == (32, 1, 30, 1)
+
+
+def test_nothing_to_read(tmp_path: Path, capsys: Any) -> None:
+    write(tmp_path / "log.json", "{", "")
+    assert main(["import", "personalizer", "log.json", "--to", "log.parquet"]) == 3
+    assert capsys.readouterr().out.startswith("None of 2 lines could be read as an event: nothing was written.\n")
+    assert not Path("log.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["log.json", "--to", "log.csv"], "to must be a file that ends in .parquet"),
+        (["none.json", "--to", "log.parquet"], "none.json must be a file; there is none"),
+        (["log.json", "--to", "no/log.parquet"], "its folder does not exist"),
+        (["log.json", "--to", "log.parquet", "--reward", "1", "0"], "low must be below high"),
+    ],
+)
+def test_wrong_questions(tmp_path: Path, capsys: Any, arguments: list[str], sentence: str) -> None:
+    write(tmp_path / "log.json", event("1", TWO, np.full(2, 0.5).tolist()))
+    assert main(["import", "personalizer", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
