@@ -61,3 +61,21 @@ def test_events_are_counted_and_changes_of_experts_found(opened: Open) -> None:
         ("expert added", "e", 0.25),
         ("expert retired", "e", None),
     ]
+
+
+def test_what_was_counted_is_not_counted_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store: Any = opened()
+    append(store, fixed("a"), fixed("b"), Reward("a", 1.0, 0.0))
+    counted, asked, read = store.tally(), list[tuple[object, ...]](), store._read
+    position = store.head()
+
+    def heard(query: str, *values: object, **more: Any) -> Any:
+        asked.append((query, *values))
+        return read(query, *values, **more)
+
+    monkeypatch.setattr(store, "_read", heard)
+    counted["decision"] = 99  # the caller's own
+    append(store, fixed("c"), Reward("b", 1.0, 0.0), ExpertChange("e", "added", 1.0, "k", share=0.25))
+    assert [store.tally() for _ in range(2)] == [{"decision": 3, "reward": 2, "expert added": 1}] * 2
+    counts = [one for one in asked if "count(*)" in str(one[0])]
+    assert counts == [(store.queries.tally_on, position, store.head())]

@@ -191,7 +191,7 @@ class Reading(Foldable, Protocol):
         """What a list says of the decisions at these positions, in the order asked for; no context is read."""
 
     def tally(self) -> dict[EventKind, int]:
-        """How many events there are of each kind."""
+        """How many events there are of each kind, up to the head; what was counted before is not counted again."""
 
     def changes(self) -> list[Line]:
         """What changed the policy, in order: experts that came and went, arms that were added."""

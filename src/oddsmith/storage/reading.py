@@ -50,7 +50,8 @@ class Queries(NamedTuple):
     draws: str  # positions
     names: str  # digests
     features: str  # digests
-    tally: str
+    tally: str  # until
+    tally_on: str  # after, until
     changes: str
     of_unit: str  # unit
     windows: str  # kinds that close a window, after, limit
@@ -86,6 +87,7 @@ class StoreReader(Reading, ABC):
         self.fingerprint, self.description = meta["fingerprint"], json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
+        self._counted: tuple[int, dict[EventKind, int]] = 0, {}  # up to a position: events stay as they are
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +140,14 @@ class StoreReader(Reading, ABC):
         return None
 
     def tally(self) -> dict[EventKind, int]:
-        return dict(self._read(self.queries.tally, patience=_LONG))
+        (after, counts), until = self._counted, self.head()
+        if 0 < after <= until:
+            more = self._read(self.queries.tally_on, after, until, patience=_LONG) if after < until else ()
+            counts = counts | {kind: counts.get(kind, 0) + times for kind, times in more}
+        else:
+            counts = dict(self._read(self.queries.tally, until, patience=_LONG))
+        self._counted = until, counts
+        return dict(counts)
 
     def changes(self) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.changes, patience=_LONG)]

@@ -50,7 +50,9 @@ class PostgresReader(StoreReader):
         "where experiment = $1 and position = any($2) and kind = 'decision' and body is not null",
         names="select digest, body from names where experiment = $1 and digest = any($2)",
         features="select digest, body from features where experiment = $1 and digest = any($2)",
-        tally="select kind, count(*) from events where experiment = $1 group by kind",
+        tally="select kind, count(*) from events where experiment = $1 and position <= $2 group by kind",
+        tally_on="select kind, count(*) from events where experiment = $1 and position > $2 and position <= $3 "
+        "group by kind",
         changes=f"select {_LINE} from events found where experiment = $1 "
         "and kind in ('expert added', 'expert retired', 'configuration') and (kind <> 'configuration' or id = 'arms') "
         f"and {_FINISHED} order by position",

@@ -41,7 +41,8 @@ class SQLiteReader(StoreReader):
         "where position in (select value from json_each(?)) and kind = 'decision' and body is not null",
         names="select digest, body from names where digest in (select value from json_each(?))",
         features="select digest, body from features where digest in (select value from json_each(?))",
-        tally="select kind, count(*) from events group by kind",
+        tally="select kind, count(*) from events where +position <= ? group by kind",  # by an index: rows are long
+        tally_on="select kind, count(*) from events where position > ? and position <= ? group by kind",
         changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired', 'configuration') "
         "and (kind <> 'configuration' or id = 'arms') order by position",
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
