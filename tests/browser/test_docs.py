@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from browser.chromium import Chromium
+from browser.look import axe_faults
 from browser.site import site
 from oddsmith.service.keys import create
 from oddsmith.service.routes import ROUTES
@@ -83,10 +86,18 @@ def test_the_key_is_that_of_the_page(chromium: Chromium, tmp_path: Path) -> None
         assert page.evaluate("() => sessionStorage.getItem('oddsmith-key')") == token
 
 
-def test_it_fits_a_narrow_screen_in_both_themes(chromium: Chromium, tmp_path: Path) -> None:
-    with site(place(tmp_path)) as served:
-        for theme in ("light", "dark"):
-            with chromium.page(width=400, theme=theme) as page:
-                page.goto(f"{served.url}/docs")
-                wide = page.evaluate("() => document.documentElement.scrollWidth")
-                assert wide <= 400
+def test_it_fits_a_narrow_screen(chromium: Chromium, tmp_path: Path) -> None:
+    with site(place(tmp_path)) as served, chromium.page(width=400) as page:
+        page.goto(f"{served.url}/docs")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_read_it(chromium: Chromium, tmp_path: Path, theme: str) -> None:
+    pytest.importorskip("axe_playwright_python", reason="requirements/browser.txt has axe")
+    with site(place(tmp_path)) as served, chromium.page(width=400, theme=theme) as page:
+        page.goto(f"{served.url}/docs")
+        for part in page.locator("details").all():
+            part.evaluate("one => { one.open = true; }")
+        assert axe_faults(page) == []
