@@ -54,7 +54,7 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
         (["personalizer", "text.sqlite", "--to", "theirs.parquet"], 3),
     ],
     "serve": [(["gone.toml"], 2), (["news.toml", "--port", "x"], 2)],
-    "dashboard": [(["gone.sqlite"], 2)],
+    "dashboard": [(["gone.sqlite"], 2), (["news.sqlite", "--port", "70000"], 2)],
     "keys": [(["create", "shop", "--scope", "decide"], 0), (["list"], 0), (["revoke", "nobody"], 2)],
     "verify": [(["news.sqlite"], 0), (["gone.sqlite"], 2), (["forged.sqlite"], 3)],
     "export": [(["news.sqlite", "--out", "out.parquet"], 0), (["gone.sqlite", "--out", "out.parquet"], 2)],
