@@ -6,6 +6,7 @@ from math import log
 import numpy as np
 
 from oddsmith.errors import OddsmithError
+from oddsmith.experts.answered import Answered
 from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.parts.schedules import PowerSchedule
@@ -23,6 +24,9 @@ def promise(policy: Policy, arms: Sequence[str] | None, steps: int) -> Guarantee
         return _none(
             "The theory covers Generalized Thompson Sampling without bounds on its odds; this is another policy."
         )
+    if isinstance(policy.experts, Answered):  # a store that is looked at without its policy file
+        unknown = "a store does not tell whether its experts learn: open it by its policy file"
+        return _none(f"The theory covers fixed experts, and {unknown}.")
     if policy.experts.learns:
         return _none("The theory covers fixed experts; these learn.")
     if arms is None:
