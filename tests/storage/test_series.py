@@ -178,6 +178,21 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
         assert abs(drawn - expected) < 5 * np.sqrt(max(expected, 1.0))
 
 
+def test_a_copy_is_not_written_into_where_the_other_goes_on() -> None:
+    named, series = Named(sum_logs.ARMS), Series()
+    odds = dict.fromkeys(sum_logs.ARMS, 0.25)
+    copies = []
+    for position in range(1, 400):
+        copies.append((series.copy(), Series.from_json(series.to_json())))
+        series.show(position * 97.0, (position, "tech", 0.25), odds, named, position)
+        series.count(position * 90.0, (position, "tech", 0.25), (1.0, None), 0)
+    assert all(one == then for one, then in copies)
+    other, _ = copies[-1]
+    before = Series.from_json(series.to_json())
+    other.show(1e6, (500, "home", 0.25), odds, named, 500)
+    assert series == before
+
+
 def test_when_buckets_merge_later_rewards_of_an_arm_of_one_half_are_others() -> None:
     named = Named(None, since={"a": 0})
     early, late = Bucket(), Bucket()

@@ -27,19 +27,28 @@ _ALL = 200  # buckets of all time, at most: their width doubles
 
 @dataclass(slots=True)
 class Ring:
-    """Buckets by number; those in `_own` are written into, others are shared with the ring this one is a copy of."""
+    """Buckets by number; those in `_own` are written into, others are shared with the ring this one is a copy of.
+
+    So is the dict of them while this is `_shared`: most batches write into one bucket of one ring.
+    """
 
     buckets: dict[int, Bucket] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set, compare=False)
+    _shared: bool = field(default=False, compare=False)
 
     def copy(self) -> "Ring":
         """The same, to go on from."""
-        self._own = set()
-        return Ring(dict(self.buckets))
+        self._own, self._shared = set(), True
+        return Ring(self.buckets, _shared=True)
+
+    def _unshare(self) -> None:
+        if self._shared:
+            self.buckets, self._shared = dict(self.buckets), False
 
     def at(self, index: int) -> Bucket:
         """The bucket of this number, to be written into; a new one if there is none."""
         if index not in self._own:
+            self._unshare()
             bucket = self.buckets.get(index)
             self.buckets[index] = Bucket() if bucket is None else bucket.copy()
             self._own.add(index)
@@ -48,6 +57,8 @@ class Ring:
     def pop_until(self, index: int) -> list[tuple[int, Bucket]]:
         """The buckets up to this number, in order, which are no longer here."""
         old = sorted(one for one in self.buckets if one <= index)
+        if old:
+            self._unshare()
         self._own.difference_update(old)
         return [(one, self.buckets.pop(one)) for one in old]
 
