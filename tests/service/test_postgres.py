@@ -100,6 +100,15 @@ def check(replicas: list[Elsewhere], server: Server, file: Path, answered: set[t
         assert folded.sums is not None
         by_name = {arm: one[1:3] for arm, one in folded.sums.arms.by_name.items()}
         assert by_name == {arm: count for arm, count in counts.items() if count != (0, 0)}
+    assert all(figures(one) == figures(replicas[0]) for one in replicas)
+
+
+def figures(replica: Elsewhere) -> list[Any]:
+    """What a page shows of a replica, but for what is its own."""
+    paths = [*(f"/v1/series?range={what}" for what in ("hour", "day", "week", "all")), "/v1/posterior/history"]
+    checks = replica.client.get("/v1/checks").json()
+    own = [checks[name] for name in ("position", "served_as_logged", "calibration", "rewarded", "last_learnt_t")]
+    return [*(replica.client.get(path).json() for path in (*paths, "/v1/values")), own]
 
 
 @pytest.mark.usefixtures("any_arms")
