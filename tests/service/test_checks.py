@@ -8,6 +8,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.evaluation.served import standing_bets
+from oddsmith.policies.judge import judge
 from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.service.promises import promise
 from oddsmith.service.switching import switch_of
@@ -119,6 +120,11 @@ def test_promises_are_the_bounds_of_the_theory() -> None:
         (od.LinUCB(1, n_arms=2), ["a", "b"], "this is another policy"),
         (od.auto(["a", "b"], size="small"), ["a", "b"], "these learn"),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a"])), None, "these come with calls"),
+        (
+            judge(od.GeneralizedThompsonSampling(od.GivenExperts(["a"]))),
+            ["a"],
+            "does not say whether its experts learn",
+        ),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), share=0.1), ["a"], "share 0"),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=lambda step: 0.1), ["a"], "schedule"),
     ],
