@@ -123,7 +123,7 @@ def test_promises_are_the_bounds_of_the_theory() -> None:
         (
             judge(od.GeneralizedThompsonSampling(od.GivenExperts(["a"]))),
             ["a"],
-            "does not say whether its experts learn",
+            "does not tell whether its experts learn",
         ),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), share=0.1), ["a"], "share 0"),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=lambda step: 0.1), ["a"], "schedule"),
