@@ -90,7 +90,7 @@ function served({ checks }) {
   const { n, e_value: evidence, word, sentence } = checks.served_as_logged;
   const text = { what: "Served as logged", value: evidence, number: n ? `${figure(evidence, 2)} : 1` : "–" };
   if (!n) return { ...text, word: "wait", why: "no draw to check yet" };
-  if (word === "well") return { ...text, word, why: "is the evidence against it; 20 : 1 would be alarming" };
+  if (word === "well") return { ...text, word, why: "is the evidence against it; 20 : 1 would be a reason to look" };
   const todo = "Arms are not drawn with the odds that are logged: trust no value until that is mended.";
   return { ...text, word, why: sentence, todo };
 }

@@ -115,5 +115,5 @@ function begin(place, state) {
 /** When an expert was added or retired, for the table of experts. */
 export function since(history, name) {
   const mark = history?.marks.filter((one) => one.name === name && one.kind.startsWith("expert")).at(-1);
-  return mark ? [mark.kind.replace("expert ", ""), " ", time(mark.t)] : "the beginning";
+  return mark ? [mark.kind.replace("expert ", ""), " ", time(mark.t)] : "the start";
 }

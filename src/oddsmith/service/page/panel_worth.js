@@ -24,7 +24,8 @@ function drawn({ value, low, high, kind }, place, marks) {
 
 function axis(place, marks) {
   const anchor = (i) => (i === 0 ? "start" : i === marks.length - 1 ? "end" : "middle");
-  const where = (mark, i) => ({ x: `${place(mark).toFixed(2)}%`, y: 13, "text-anchor": anchor(i) });
+  const between = (i) => (i > 0 && i < marks.length - 1 ? "between" : null);
+  const where = (mark, i) => ({ class: between(i), x: `${place(mark).toFixed(2)}%`, y: 13, "text-anchor": anchor(i) });
   const words = marks.map((mark, i) => svg("text", where(mark, i), onAxis(mark)));
   return svg("svg", { class: "interval chart", height: 18, "aria-hidden": "true" }, words);
 }
