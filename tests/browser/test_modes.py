@@ -36,7 +36,7 @@ def test_shadow_mode_says_what_we_would_have_done_and_whether_to_switch(page: An
         assert "incumbent" in seen(page, "#sentence .lead")
         assert {"what the incumbent did", "what we would have done"} <= set(rows(page, "#worth"))
         page.locator("#decisions tbody button").first.click()
-        page.get_by_text("The incumbent chose").wait_for()
+        page.locator("#why").get_by_text("The incumbent chose").wait_for()
         assert axe_faults(page) == []
         page.goto("about:blank")
 

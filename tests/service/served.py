@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ file = "late.npz"
 joins = true
 """
 
+_modules = count()
 _PATIENT = "timeout_ms = 60000\n"  # a busy machine puts no expert to sleep
 _LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 
@@ -66,10 +68,9 @@ def place(
 def place_for_anything(folder: Path) -> Path:
     """The policy file of an experiment whose experts can read any context, and any arms."""
     code = "import oddsmith as od\n\n\ndef says(context, arm):\n    return len(arm) % 9 / 9\n\n\n"
-    (folder / "any_context.py").write_text(
-        code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n"
-    )
-    return place(folder, experts='[experts.any]\nkind = "python"\nfactory = "any_context:bank"\n')
+    module = f"any_context_{next(_modules)}"  # a process loads a module once, from the first folder
+    (folder / f"{module}.py").write_text(code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n")
+    return place(folder, experts=f'[experts.any]\nkind = "python"\nfactory = "{module}:bank"\n')
 
 
 class Hands:
