@@ -75,16 +75,34 @@ def test_nothing_to_read(tmp_path: Path, capsys: Any) -> None:
     assert not Path("log.parquet").exists()
 
 
+def test_into_a_store_and_once_more(tmp_path: Path, capsys: Any) -> None:
+    write(tmp_path / "log.json", *(one for one, _ in world(20)), "")
+    Path("news.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
+    asked = ["import", "personalizer", "log.json", "--to", "news.sqlite", "--policy", "news.toml"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("20 of 21 lines are events, 20 with a reward; the others are told below.\n\n1 line empty\n")
+    assert said.endswith("\nstore: news.sqlite\n")
+    assert main(asked) == 0
+    assert "\n20 of them were in the store before.\n" in capsys.readouterr().out
+    assert main(["verify", "news.sqlite", "--models", "news.toml", "--strict"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["log.json", "--to", "log.csv"], "to must be a file that ends in .parquet"),
+        (["log.json", "--to", "log.csv"], "a store belongs to a policy: --policy FILE says which"),
+        (["log.json", "--to", "other.sqlite", "--policy", "news.toml"], "to must be that of news.toml, "),
+        (["log.json", "--to", "postgresql://me:secret@db/x", "--policy", "news.toml"], "got 'postgresql://me:…@db/x'"),
         (["none.json", "--to", "log.parquet"], "none.json must be a file; there is none"),
+        (["none.json", "--to", "news.sqlite", "--policy", "news.toml"], "none.json must be a file; there is none"),
         (["log.json", "--to", "no/log.parquet"], "its folder does not exist"),
         (["log.json", "--to", "log.parquet", "--reward", "1", "0"], "low must be below high"),
     ],
 )
 def test_wrong_questions(tmp_path: Path, capsys: Any, arguments: list[str], sentence: str) -> None:
     write(tmp_path / "log.json", event("1", TWO, np.full(2, 0.5).tolist()))
+    Path("news.toml").write_text('[policy]\nkind = "auto"\n')
     assert main(["import", "personalizer", *arguments]) == 2
     assert sentence in capsys.readouterr().err
+    assert not Path("news.sqlite").exists()

@@ -1,19 +1,21 @@
 """`oddsmith import`: the history of another service as a log, or in a store."""
 
 import argparse
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
-from oddsmith.errors import InvalidInput
+from oddsmith.errors import InvalidInput, import_extra
 from oddsmith.files import read_policy
 from oddsmith.rewards import RewardScale
 from oddsmith.spelling import counted
 
 if TYPE_CHECKING:
     from oddsmith.logs.importing import ImportReport
+    from oddsmith.logs.personalizer import PersonalizerEvent, Unread
 
 __all__ = ["add_commands"]
 
@@ -22,12 +24,12 @@ _PARQUET = (".parquet", ".pq")
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    every = commands.add_parser("import", help="the history of another service, as a log")
+    every = commands.add_parser("import", help="the history of another service, as a log or in a store")
     services = every.add_subparsers(title="services", required=True, metavar="SERVICE")
     one = services.add_parser("personalizer", help="the logs of Azure AI Personalizer: dsjson")
     one.add_argument("logs", nargs="+", metavar="LOG", help="the logs, in the order of time")
-    one.add_argument("--to", required=True, metavar="FILE", help="the log to write, .parquet")
-    one.add_argument("--policy", type=Path, metavar="FILE", help="the policy file; [reward] in it says the units")
+    one.add_argument("--to", required=True, metavar="PLACE", help="a log, .parquet, or the store of the policy file")
+    one.add_argument("--policy", type=Path, metavar="FILE", help="the policy file; a store needs it")
     units = "the units of rewards (default: those of the policy file, else 0 1)"
     one.add_argument("--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units)
     named = "where to write, as JSON lines, each line that was not read, and why"
@@ -41,17 +43,46 @@ def _personalizer(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.logs.personalizer import events
 
     scale = _scale(asked)
-    if not asked.to.lower().endswith(_PARQUET):
-        raise InvalidInput(f"to must be a file that ends in .parquet; got {asked.to!r:.60}")
-    check_file_place(Path(asked.to))
+    is_log = asked.to.lower().endswith(_PARQUET)
+    if is_log:
+        check_file_place(Path(asked.to))
     with ExitStack() as stack:
         report = ImportReport()
         if asked.report is not None:
             check_file_place(asked.report)
             report.sink = stack.enter_context(asked.report.open("w", encoding="utf-8"))
-        to_parquet(events(asked.logs, scale), Path(asked.to), report)
+        found = stack.enter_context(closing(events(asked.logs, scale)))
+        if is_log:
+            to_parquet(found, Path(asked.to), report)
+        else:
+            _to_store(found, asked, report)
     text = as_json(report.record()) if asked.json else _told(report, asked, scale)
     return text if report.read else Refused(text)
+
+
+def _to_store(found: "Iterator[PersonalizerEvent | Unread]", asked: argparse.Namespace, report: "ImportReport") -> None:
+    """Write events into the store of the policy file, which must be the one that was meant."""
+    from oddsmith.storage.address import public_address
+
+    if asked.policy is None:
+        needs = "a store belongs to a policy: --policy FILE says which"
+        raise InvalidInput(f"to must end in .parquet, or be a store; got {public_address(asked.to)!r:.60}: {needs}")
+    opening = import_extra("oddsmith.service.opening", "a store needs", "service")
+    from oddsmith.service.importing import to_store
+    from oddsmith.service.settings import read_settings
+
+    settings = read_settings(read_policy(asked.policy))
+    if _place(asked.to) != _place(settings.store):
+        own = f"that of {asked.policy}, {settings.place} (store in [service] names it)"
+        raise InvalidInput(f"to must be {own}; got {public_address(asked.to)!r:.120}")
+    (opened,) = opening.open_experiments([asked.policy], history=True)
+    with closing(opened.store):
+        to_store(found, opened, report)
+
+
+def _place(store: str) -> str:
+    """The place of a store, written in one way."""
+    return store if "://" in store else str(Path(store).resolve())
 
 
 def _scale(asked: argparse.Namespace) -> RewardScale:
@@ -67,14 +98,21 @@ def _scale(asked: argparse.Namespace) -> RewardScale:
 
 def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale) -> str:
     """For people: what is there now, what was not read, and what to do next."""
+    from oddsmith.storage.address import public_address
+
     if not report.read:
         parts = [f"None of {counted(report.lines, 'line')} could be read as an event: nothing was written."]
         return "\n".join([*parts, "", *report.sentences()])
     read = f"{report.read:,} of {counted(report.lines, 'line')} are events, {report.rewarded:,} with a reward"
     first = [f"{read}; {'all lines were read' if report.read == report.lines else 'the others are told below'}."]
+    if report.known:
+        first.append(f"{report.known:,} of them were in the store before.")
+    if report.unlearnt:
+        first.append(f"{counted(report.unlearnt, 'reward', 'was were')} refused by the policy: it has not learnt them.")
     if (scale.low, scale.high) != (0, 1):
         first.append(f"Rewards from {scale.low:g} to {scale.high:g} are kept as 0 to 1.")
     if report.unread["scale"]:
         first.append("--reward LOW HIGH says which rewards there may be, as in --reward -1 1.")
     said = report.sentences()
-    return "\n".join([*first, *(["", *said] if said else []), "", f"log: {asked.to}"])
+    what = "log" if asked.to.lower().endswith(_PARQUET) else "store"
+    return "\n".join([*first, *(["", *said] if said else []), "", f"{what}: {public_address(asked.to)}"])

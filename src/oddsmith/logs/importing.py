@@ -27,15 +27,17 @@ _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
 
 @dataclass
 class ImportReport:
-    """What became of the lines of a log. `known` events were in the store before; `dropped` ones are read, where others
-    like them were dropped, with shares from `least` to `most`; `unread` counts lines that are no events by kind, and
-    `named` has the first of them. `sink` takes a line of JSON for each.
+    """What became of the lines of a log. `known` events were in the store before, rewards that are `unlearnt` are in it
+    and the policy would not take them; `dropped` events are read, where others like them were dropped, with shares from
+    `least` to `most`; `unread` counts lines that are no events by kind, and `named` has the first of them. `sink` takes
+    a line of JSON for each.
     """
 
     lines: int = 0
     read: int = 0
     rewarded: int = 0
     known: int = 0
+    unlearnt: int = 0
     dropped: int = 0
     least: float = 1.0
     most: float = 0.0
@@ -64,12 +66,12 @@ class ImportReport:
         if self.sink is not None:
             self.sink.write(json.dumps(one._asdict()) + "\n")
 
-    def refuse(self, one: PersonalizerEvent, why: str) -> None:
+    def refuse(self, one: PersonalizerEvent, why: str, kind: UnreadKind = "broken") -> None:
         """Name an event that was read, and could not be kept."""
         self.read -= 1
         self.rewarded -= one.reward is not None
         self.dropped -= one.pdrop > 0
-        self.miss(Unread(one.file, one.line, "broken", why))
+        self.miss(Unread(one.file, one.line, kind, why))
 
     def sentences(self, most: int = 20) -> list[str]:
         """What was not read, for people: counts, what dropping means, and the first lines by number."""
@@ -87,7 +89,7 @@ class ImportReport:
 
     def record(self) -> dict[str, object]:
         """The same for programs."""
-        counts = {name: getattr(self, name) for name in ("lines", "read", "rewarded", "known", "dropped")}
+        counts = {name: getattr(self, name) for name in ("lines", "read", "rewarded", "known", "unlearnt", "dropped")}
         pdrop = [self.least, self.most] if self.read else None
         unread = {kind: self.unread[kind] for kind in UNREAD}
         return {**counts, "pdrop": pdrop, "unread": unread, "named": [one._asdict() for one in self.named]}

@@ -6,7 +6,7 @@ the others. What is no event is never passed over in silence.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,12 +85,15 @@ class _NotRead(Exception):
         super().__init__(why)
 
 
-def events(paths: Sequence[Path | str], scale: RewardScale) -> Iterator[PersonalizerEvent | Unread]:
+def events(paths: Sequence[Path | str], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
     """The lines of these files, in their order; rewards in the units of `scale`. Memory does not grow with the log.
 
     An EventId that comes again is refused: the first one counts.
     """
-    files = [path_of(path) for path in paths]
+    return _events([path_of(path) for path in paths], scale)
+
+
+def _events(files: Sequence[Path], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
     with closing(_Ids()) as known:
         for path in files:
             for number, content in _lines(path):

@@ -18,13 +18,14 @@ from oddsmith.decision import Context, Decision, Odds, draw
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.experts.guarded import Guarded
 from oddsmith.offer import Offer
+from oddsmith.policies.base import Policy
 from oddsmith.service.experiment import OTHERS, Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
 from oddsmith.storage.base import Line, Receipt
 from oddsmith.storage.events import DecisionMade, OwnDraw
 
-__all__ = ["decide", "decide_batch"]
+__all__ = ["by_incumbent", "decide", "decide_batch"]
 
 _log = logging.getLogger(__name__)
 _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
@@ -237,8 +238,13 @@ def _incumbents(now: Now, message: DecideEntry, arms: Arms, decision: Decision, 
         odds[arms.number(name, "incumbent_odds")] = share
     if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
         raise InvalidInput(f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got {odds.sum():.6g}")
+    return by_incumbent(now.policy, decision, ours=ours, arm=arm, odds=odds)
+
+
+def by_incumbent(policy: Policy, decision: Decision, *, ours: Odds, arm: int, odds: Array) -> Decision:
+    """A decision of the policy, by odds of ours, as the incumbent's: its arm and odds, our advice on that arm."""
     column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
-    bonus = now.policy.complete(ours._replace(propensities=odds)).bonus
+    bonus = policy.complete(ours._replace(propensities=odds)).bonus
     return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
 

@@ -34,7 +34,7 @@ from oddsmith.storage.ladder import Ladder
 from oddsmith.storage.steps import with_decisions
 from oddsmith.storage.sums import Step, Sums
 
-__all__ = ["Follower", "Now"]
+__all__ = ["Follower", "Now", "now_of"]
 
 _log = logging.getLogger(__name__)
 _SLICE = 200  # steps of a fold between two looks at other work
@@ -273,21 +273,26 @@ class Follower:
         self._become(whole._replace(refused=()))  # which were counted
 
     def _become(self, folded: Folded) -> None:
-        policy, before, arms = folded.policy, self.now, self._arms
-        if policy is before.policy and before.state is not None:
+        before, arms = self.now, self._arms
+        if folded.policy is before.policy and before.state is not None:
             self.now = before._replace(state=folded.state, position=folded.position, arms=arms)
-        elif (inner := gts_inside(policy)) is None:
-            self.now = Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place, arms=arms)
         else:
-            bank = inner.experts
-            inline = isinstance(bank, Guarded) and bank.inline
-            advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
-            weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
-            facts = bank, advise, weigh, inline, policy.in_place, arms
-            self.now = Now(folded.state, folded.position, policy, *facts)
+            self.now = now_of(folded, arms)
         self.refused += len(folded.refused)
         self._folded = folded._replace(refused=())  # counted: there may be no end of them
         self._reached.reach(folded.position)
+
+
+def now_of(folded: Folded, arms: Arms | None) -> Now:
+    """What decisions are made with by this state, over arms that there are, or that come with calls."""
+    policy, inner = folded.policy, gts_inside(folded.policy)
+    if inner is None:
+        return Now(folded.state, folded.position, policy, policy.bank, in_place=policy.in_place, arms=arms)
+    bank = inner.experts
+    inline = isinstance(bank, Guarded) and bank.inline
+    advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
+    weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
+    return Now(folded.state, folded.position, policy, bank, advise, weigh, inline, policy.in_place, arms)
 
 
 def _learnt(steps: list[Step]) -> int:

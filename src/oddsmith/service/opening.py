@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +33,7 @@ __all__ = ["Opened", "open_experiments"]
 
 
 _AT_ONCE = 8  # stores that are opened at a time
+_PATIENCE = 60_000.0  # milliseconds for experts that are asked about a history
 _ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: another store in [service]."}
 
 
@@ -90,13 +91,18 @@ class Opened:
         self.bench |= {name: bank for name, bank in file.bench.items() if name not in self.bench}
 
 
-def open_experiments(paths: Sequence[Path | str], *, stores: OpenStores | None = None) -> list[Opened]:
+def open_experiments(
+    paths: Sequence[Path | str], *, stores: OpenStores | None = None, history: bool = False
+) -> list[Opened]:
     """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is.
 
-    `stores` says how many of their files are open at a time, and for how long.
+    `stores` says how many of their files are open at a time, and for how long. A `history` of an incumbent's decisions
+    is to go in: nobody waits for experts, and a new store says that it may have such decisions.
     """
     files = [read_policy(path) for path in paths]
     settings = [read_settings(file) for file in files]
+    if history:
+        settings = [replace(one, shadow=True, timeout_ms=_PATIENCE) for one in settings]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
     kernels.compiled()  # numba takes seconds to import: not within the timeout of the first decision
