@@ -29,9 +29,17 @@ def test_no_faults_of_access_in_both_themes_wide_and_narrow(
         page.locator("#decisions tbody button").first.click()
         page.locator("#why[open]").wait_for()
         assert axe_faults(page) == []
-        page.keyboard.press("Escape")
-        page.get_by_label("Theme").select_option("light" if theme == "dark" else "dark")
+        page.goto("about:blank")
+
+
+@pytest.mark.soak
+def test_the_switch_of_themes_is_kept(page: Any, tmp_path: Path) -> None:
+    with site(place(tmp_path)) as served:
+        open_page(page, served)
+        page.get_by_label("Theme").select_option("dark")
         assert axe_faults(page) == []
+        page.reload()
+        assert page.locator("html").get_attribute("data-theme") == "dark"
         page.goto("about:blank")
 
 
