@@ -37,19 +37,52 @@ def test_a_decision_is_there_within_two_seconds_without_a_reload(page: Any, tmp_
     assert max(waited) < 2.0, waited
 
 
-def test_a_page_in_the_background_or_paused_asks_for_nothing(page: Any, tmp_path: Path) -> None:
+HIDE = """hidden => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+@pytest.mark.parametrize("how", ["paused", "hidden"])
+def test_a_page_in_the_background_or_paused_asks_for_nothing(page: Any, tmp_path: Path, how: str) -> None:
+    def rest(yes: bool) -> None:
+        if how == "hidden":
+            page.evaluate(HIDE, yes)
+        else:
+            page.get_by_role("button", name="Pause").click()
+
     with site(place(tmp_path)) as served:
         served.live(5)
         open_page(page, served)
-        page.get_by_role("button", name="Pause").click()
+        rest(True)
         page.wait_for_timeout(500)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         served.live(2, since=5)
         page.wait_for_timeout(2500)
         assert asked == []
-        page.get_by_role("button", name="Pause").click()
+        rest(False)
         page.locator('[data-decision="visit-6"]').wait_for()
+        page.goto("about:blank")
+
+
+def test_experiments_are_chosen_and_the_address_keeps_them(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    with site(place(tmp_path, "news"), place(tmp_path / "shop", "shop")) as served:
+        served.live(6, experiment="news")
+        served.live(9, since=100, experiment="shop")
+        page.goto(served.url)
+        page.locator('[data-decision="visit-5"]').wait_for()
+        page.get_by_label("Experiment").select_option("shop")
+        page.locator('[data-decision="visit-108"]').wait_for()
+        assert page.locator('[data-decision="visit-5"]').count() == 0
+        page.get_by_role("button", name="7 d").click()
+        assert "experiment=shop" in page.url
+        assert "range=week" in page.url
+        page.reload()
+        page.locator('[data-decision="visit-108"]').wait_for()
+        assert seen(page, "h1") == "shop"
+        assert page.get_by_role("button", name="7 d").get_attribute("aria-pressed") == "true"
         page.goto("about:blank")
 
 
