@@ -204,7 +204,7 @@ def test_history_has_the_weights_on_the_way_up_to_now_and_marks(tmp_path: Path) 
             assert (weights["late"] is None) == (position < joined)
             assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(1.0)
         marks = [mark for mark in answer["marks"] if mark["kind"] != "correction"]
-        assert marks == [{"position": joined, "t": marks[0]["t"], "kind": "expert added", "name": "late"}]
+        assert marks == [{"position": joined, "t": marks[0]["t"], "kind": "expert added", "name": "late", "share": 0.3}]
         assert answer["others"] is None
         corrections = [mark["name"] for mark in answer["marks"] if mark["kind"] == "correction"]
         assert corrections

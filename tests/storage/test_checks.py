@@ -32,8 +32,8 @@ def served_log(rows: list[Counted]) -> Any:
     return Log(arm=arm, reward=np.full(len(rows), np.nan), propensities=odds, arms=sum_logs.ARMS)
 
 
-def calibrated(rows: list[Counted]) -> dict[str, tuple[float, float]]:
-    """Mean loss and e-value of each expert, straight from the definition."""
+def calibrated(rows: list[Counted]) -> dict[str, tuple[float, int, float]]:
+    """Mean loss, number of rewards and e-value of each expert, straight from the definition."""
     found = {}
     for place, name in enumerate(EXPERTS):
         advice: Any = [one.made.decision.advice for one in rows]
@@ -44,7 +44,7 @@ def calibrated(rows: list[Counted]) -> dict[str, tuple[float, float]]:
             for d in (lambda f: 1.0, lambda f: 2 * f - 1)
             for stake in STAKES
         ]
-        found[name] = float(np.mean(losses)), float(np.mean(np.exp(money)))
+        found[name] = float(np.mean(losses)), len(losses), float(np.mean(np.exp(money)))
     return found
 
 

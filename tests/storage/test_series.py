@@ -244,7 +244,7 @@ def test_points_are_thinned_evenly_and_arms_are_marked() -> None:
     sums = Sums.of(store.about)
     for line in store.lines(0, store.head()):
         sums.take(Step(line))
-    assert sums.history.marks == [(1, 7.0, "arms added", "new, newer")]
+    assert sums.history.marks == [(1, 7.0, "arms added", "new, newer", None)]
     assert sums.named.arms == (*sum_logs.ARMS, "new", "newer")
 
 

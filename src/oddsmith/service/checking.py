@@ -70,12 +70,14 @@ def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
 def _calibration_sentence(told: list[f.ExpertCheck], counted: int) -> str:
     if not told:
         return "No expert has been scored yet."
-    refuted, best = sum(one.refuted for one in told), min(told, key=lambda one: one.loss)
+    longest = max(one.n for one in told)  # losses over other rewards cannot be compared
+    refuted = sum(one.refuted for one in told)
+    best = min((one for one in told if one.n == longest), key=lambda one: one.loss)
     fate = "is refuted" if best.refuted else "is consistent with the rewards"
     experts = "expert predicts" if len(told) == 1 else "experts predict"
     return (
         f"{refuted} of {len(told)} {experts} other means than {counted:,} rewards have (each at level {_ALPHA:g}); "
-        f"the best, {best.expert} with mean loss {best.loss:.4g}, {fate}."
+        f"the best of those asked longest, {best.expert} with mean loss {best.loss:.4g}, {fate}."
     )
 
 

@@ -92,10 +92,14 @@ class ServedCheck(msgspec.Struct):
 
 
 class ExpertCheck(msgspec.Struct):
-    """Whether an expert's predictions are the mean rewards: bets against it, refuted from an e-value of 20 on."""
+    """Whether an expert's predictions are the mean rewards: bets against it, refuted from an e-value of 20 on.
+
+    `loss` is the mean over the `n` rewards of decisions that it was asked for, which other experts need not be.
+    """
 
     expert: str
     loss: float
+    n: int
     e_value: float
     refuted: bool
 
@@ -149,12 +153,13 @@ class ChecksAnswer(msgspec.Struct):
 
 
 class HistoryMark(msgspec.Struct):
-    """What happened at a position: "expert added", "expert retired", "arms added", or a "correction" of a reward."""
+    """What happened at a position: "expert added" with a share, "expert retired", "arms added", or a "correction"."""
 
     position: int
     t: float
     kind: str
     name: str
+    share: float | None
 
 
 class PosteriorHistory(msgspec.Struct):

@@ -30,10 +30,11 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class Calibrated(NamedTuple):
-    """Of an expert the mean loss over the rewards it was awake for, and the e-value against its predictions."""
+    """Of an expert the mean loss over the n rewards it was awake for, and the e-value against its predictions."""
 
     expert: str
     loss: float
+    n: int
     e_value: float
 
 
@@ -83,7 +84,7 @@ class Calibration:
         grown = logsumexp(of_units(now.bets), axis=0) - log(_BETS) if now.losses.size else ()
         for name, e, total, scored in zip(now.names, grown, of_units(now.losses), now.scored, strict=True):
             if scored > 0:
-                yield Calibrated(name, float(total / scored), exp(min(float(e), _LARGEST)))
+                yield Calibrated(name, float(total / scored), int(scored), exp(min(float(e), _LARGEST)))
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of it."""

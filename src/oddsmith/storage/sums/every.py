@@ -21,7 +21,7 @@ from oddsmith.storage.sums.values import Values
 
 __all__ = ["FORM", "Step", "Sums"]
 
-FORM = "series, values, checks"
+FORM = "series, values, checks; shares of experts"
 """What snapshots hold of sums; another form is folded anew."""
 
 
@@ -127,7 +127,7 @@ class Sums:
         if arms is not None:
             kind, name = "arms added", ", ".join(arm for arm in arms if arm not in (self.named.arms or ()))
             self.named.become(arms)
-        self.history.mark(Mark(line.position, line.time, kind, name))
+        self.history.mark(Mark(line.position, line.time, kind, name, line.value))
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""

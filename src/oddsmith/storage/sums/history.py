@@ -24,12 +24,16 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What happened at a position: an expert was added or retired, arms were added, a reward was corrected."""
+    """What happened at a position: an expert was added or retired, arms were added, a reward was corrected.
+
+    `share` is the weight that an expert was added with.
+    """
 
     position: int
     time: float
     kind: str
     name: str
+    share: float | None = None
 
 
 def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
