@@ -59,6 +59,7 @@ function tick() {
   const well = `as of position ${count(known)}, ${answered === null ? "" : ago(answered)}${paused ? " (paused)" : ""}`;
   const late = h("span", { class: "broken" }, `no news since ${answered === null ? "" : clock(answered)}`);
   put(at("asof"), answered === null ? "" : failures ? late : well);
+  at("main").classList.toggle("stale", failures > 0);
 }
 
 function notice(word, ...words) {
@@ -98,6 +99,7 @@ function choose(name) {
   const experts = known.experts.length && many(known.experts.length, "expert");
   const words = [arms, experts, `policy ${known.policy}`, known.shadow && "shadow mode", known.sticky && "sticky"];
   put(at("about"), words.filter(Boolean).join(" · "));
+  at("find-id").placeholder = known.sticky ? "id of a decision, or unit" : "id of a decision";
 }
 
 async function begin(signal) {

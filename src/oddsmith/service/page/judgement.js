@@ -59,7 +59,8 @@ function behind({ stats, checks }) {
   const text = { what: "Events behind", value: lag, number: count(lag) };
   const trouble = checks?.store_trouble || checks?.trouble;
   if (trouble) {
-    return { ...text, word: "broken", why: trouble, todo: "Ask oddsmith doctor what is wrong with the store." };
+    const todo = "Ask oddsmith doctor what is wrong with the store.";
+    return { ...text, what: "Store", number: "trouble", word: "broken", why: trouble, todo };
   }
   const warning = checks?.warning || stats.vitals.warning;
   if (warning) return { ...text, word: "look", why: warning, todo: "It decides with what it knew some time ago." };

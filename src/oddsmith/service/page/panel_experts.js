@@ -4,6 +4,8 @@ import { bar, h, hidden, put, scrolling, slot, table } from "./dom.js";
 import { since } from "./panel_follow.js";
 import { brief, count, figure, many, num, percent } from "./words.js";
 
+const COMPARED = "Of its predictions: less is better, among experts that were asked for as many rewards.";
+
 function failures(kinds) {
   const some = Object.entries(kinds).filter(([, n]) => n > 0);
   return some.length ? some.map(([kind, n]) => `${kind} ${count(n)}`).join(", ") : "none";
@@ -24,9 +26,10 @@ export function drawExperts({ data: { stats, checks, history } }) {
     { head: hidden("as a bar"), cell: ({ weight }) => bar(weight) },
     { head: "weight", number: true, cell: ({ weight }) => num(weight, percent(weight)) },
     { head: "there since", cell: ({ name }) => since(history, name) },
-    { head: "mean loss", number: true, title: "Of its predictions: less is better", cell: ({ loss }) => num(loss) },
+    { head: "mean loss", number: true, title: COMPARED, cell: ({ loss }) => num(loss) },
+    { head: "rewards", number: true, title: "That it was asked for", cell: ({ n }) => num(n, count(n ?? 0)) },
     { head: "calibration", title: "Whether rewards came as often as it foresaw", cell: verdict },
-    { head: "failures", cell: ({ failures: kinds }) => failures(kinds) },
+    { head: "failures", title: "Since this process began", cell: ({ failures: kinds }) => failures(kinds) },
     { head: "last reason", cell: ({ reason }) => (reason ? h("code", {}, brief(reason, 90)) : "") },
   ];
   const says = h("p", { class: "says" }, rows.length ? checks?.calibration_sentence : "This policy asks no experts.");

@@ -36,7 +36,7 @@ function newest(history, rows, top) {
   const joined = history.marks.filter(({ kind }) => kind === "expert added").at(-1);
   const row = joined && rows.find(({ name }) => name === joined.name);
   if (!row) return null;
-  const first = row.values.find((value) => value !== null);
+  const first = joined.share;
   const weight = row.values.at(-1);
   const moves = weight > 2 * first ? "it gains" : weight < first / 2 ? "it loses" : "no verdict yet";
   const verdict = weight > 0.5 ? "it leads, for it foresaw rewards best" : moves;

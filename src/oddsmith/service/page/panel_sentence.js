@@ -32,7 +32,8 @@ function firstReward(experiment, latest) {
 function learning({ experiment, served, data: { checks, stats } }) {
   const made = many(stats.events.decision || 0, "decision");
   if (!checks) return ["wait", `It has made ${made}`, "."];
-  if (checks.trouble) return ["broken", "It does not learn", `: ${checks.trouble}. It has made ${made}.`];
+  const trouble = checks.trouble || checks.store_trouble;
+  if (trouble) return ["broken", "It does not learn", `: ${trouble}. It has made ${made}.`];
   const learnt = checks.last_learnt_t;
   if (learnt === null) return ["look", "It decides and has learnt nothing yet", `: ${made}, no reward.`];
   const incumbent = experiment.shadow ? "; what visitors see is what the incumbent chose" : "";
@@ -112,11 +113,13 @@ export function drawSwitch({ experiment, data: { checks, values } }) {
   slot("switch").parentElement.hidden = !experiment.shadow;
   if (!experiment.shadow) return;
   const verdict = checks?.switch;
-  const word = verdict?.ready ? "well" : "wait";
+  const sick = checks?.trouble || checks?.store_trouble;
+  const word = verdict?.ready && !sick ? "well" : "wait";
   const [head, rest] = (verdict?.sentence || "Not yet: the planner has nothing to go on.").split(/(?<=:) (.*)/s);
   const how = ["To switch: ", h("code", {}, "shadow = false"), " in [service] of the policy file; start again."];
   put(slot("switch"),
     h("p", { class: "lead" }, h("span", { class: `state ${word}` }, shape(word), head), rest ? ` ${rest}` : ""),
     h("ul", { class: "pair" }, (values?.values || []).filter(({ kind }) => NAMES[kind]).map(value)),
-    verdict?.ready ? h("p", { class: "small soft" }, how) : null);
+    sick ? h("p", { class: "todo broken" }, shape("broken"), `Mend this first: ${sick}.`) : null,
+    verdict?.ready && !sick ? h("p", { class: "small soft" }, how) : null);
 }

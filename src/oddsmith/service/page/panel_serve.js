@@ -76,6 +76,7 @@ function sentence(rows, state) {
     `${brief(top.name, 40)} is drawn most, in ${percent(top.share)} of ${all}.${late}`,
     risen.moved > 0.02 ? ` ${who} has risen most, by ${figure(100 * risen.moved, 2)} points.` : "",
     state.experiment.shadow ? " In shadow mode these are the arms that the incumbent showed." : "",
+    state.experiment.arms ? "" : " An arm is counted by name from when it was among the twenty drawn most.",
     " Lines are the odds, dots how often it was drawn: they should lie on each other.",
   ].join("");
 }

@@ -6,6 +6,7 @@ import { brief, count, figure, num } from "./words.js";
 
 const NAMES = { served: "what is served", uniform: "all arms evenly", policy: "what we would have done" };
 const COLOURS = { served: 1, policy: 2, uniform: 8 };
+const BEYOND = "The weighted mean lies outside of what is possible: a few rare draws carry it. The interval holds.";
 const WHY = "Rewards are weighed by the odds that were logged, so that arms can be compared though they were shown to "
   + "different visitors. The intervals hold at all times: look as often as you like.";
 
@@ -14,12 +15,16 @@ function nameOf({ kind, name }, shadow) {
   return kind === "served" && shadow ? "what the incumbent did" : NAMES[kind] || name;
 }
 
-function drawn({ value, low, high, kind }, place, marks) {
+/** Whether the weighted mean can be the value; a few rare draws may carry it beyond all rewards. */
+const inside = ({ value, low, high }) => value >= low && value <= high;
+
+function drawn(row, place, marks) {
+  const { value, low, high, kind } = row;
   const x = (number) => `${place(number).toFixed(2)}%`;
   return svg("svg", { class: `interval k${COLOURS[kind] || 7}`, height: 20, "aria-hidden": "true" },
     marks.map((mark) => svg("line", { class: "grid", x1: x(mark), x2: x(mark), y1: 0, y2: 20 })),
     svg("line", { class: "whisker", x1: x(low), x2: x(high), y1: 10, y2: 10 }),
-    svg("circle", { class: "dot", cx: x(value), cy: 10, r: kind === "served" ? 5 : 3.5 }));
+    inside(row) ? svg("circle", { class: "dot", cx: x(value), cy: 10, r: kind === "served" ? 5 : 3.5 }) : null);
 }
 
 function axis(place, marks) {
@@ -35,9 +40,10 @@ function line(row, shadow, place, marks) {
   const { value, low, high, n, ess, refused } = row;
   if (value === null) return h("tr", {}, head, h("td", { colspan: 3, class: "soft" }, refused || "no value yet"));
   const ends = h("span", { class: "soft" }, num(low), " to ", num(high));
+  const middle = inside(row) ? h("b", {}, num(value)) : h("span", { title: BEYOND }, "?");
   return h("tr", {}, head,
     h("td", { class: "picture" }, drawn(row, place, marks)),
-    h("td", { class: "number" }, h("b", {}, num(value)), h("br"), ends),
+    h("td", { class: "number" }, middle, h("br"), ends),
     h("td", { class: "number", title: `as good as ${figure(ess)} draws of its own` }, num(n, count(n))));
 }
 

@@ -2,6 +2,7 @@
 
 const OF_ARM = ["drawn", "odds_sum", "rewarded", "reward_sum", "weighted_sum", "weighted_squares"];
 const OF_ALL = ["decisions", "rewards", "defaults", "reward_sum"];
+const ENOUGH = 30; // decisions in each of two times that are compared
 const colours = new Map();
 
 /** The colour of a name, 1 to 7: the same as long as the page is open. */
@@ -53,7 +54,7 @@ export function arms(buckets) {
   const third = Math.max(1, Math.floor(buckets.t.length / 3));
   const share = (values, from, to) => {
     const all = sum(buckets.decisions.slice(from, to));
-    return all ? sum(values.slice(from, to)) / all : null;
+    return all >= ENOUGH ? sum(values.slice(from, to)) / all : null;
   };
   const all = sum(buckets.decisions);
   const one = (name, columns, rest) => {
