@@ -1,5 +1,6 @@
 """Their history in a store: the same events, learnt as an incumbent's, once each, however often it is stopped."""
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from oddsmith.service.importing import GROUP, SENDER, to_store
 from oddsmith.service.opening import open_experiments
 from oddsmith.storage.folding import restore
 from oddsmith.storage.opening import open_reader
+from storage.server import Server
 
 TWO = {"a": {"x": 1}, "b": {"x": 2}}
 AUTO = 'seed = 3\n[policy]\nkind = "auto"\nsize = "small"\n'
@@ -191,3 +193,17 @@ def test_a_reader_that_ends_early_loses_no_group(tmp_path: Path) -> None:
     lines, _, learnt, _ = content(file)
     assert learnt == GROUP + 5
     assert len(lines) == 2 * (GROUP + 5)
+
+
+def test_into_a_database(server: Server, tmp_path: Path) -> None:
+    """The same log there, in two runs."""
+    found, rows = zip(*world(GROUP + 10), strict=True)
+    place = f"{AUTO}[service]\nstore = {json.dumps(server.url())}\n"
+    file = policy_file(tmp_path, f'name = "history"\n{place}')
+    assert imported(file, write(tmp_path / "1.json", *found[:GROUP])).known == 0
+    report = imported(file, write(tmp_path / "2.json", *found))
+    assert (report.read, report.known, report.unread.total()) == (GROUP + 10, GROUP, 0)
+    with closing(open_reader(server.url(), "history")) as reading:
+        assert verify(reading).holds
+        export(reading, tmp_path / "back.parquet")
+    assert_rows(od.read_log(tmp_path / "back.parquet"), rows)

@@ -1,7 +1,6 @@
-"""A log of 100,000 events in Personalizer's layout: all of them, in time that grows with the log, in flat memory."""
+"""Long logs in Personalizer's layout, as a log and into a store: time that grows with the log, memory that does not."""
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +41,6 @@ def files(folder: Path, *sizes: int) -> list[Path]:
 
 @pytest.mark.soak
 def test_a_hundred_thousand_events(tmp_path: Path) -> None:
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
     few, many = files(tmp_path, 20_000, 100_000)
     out = tmp_path / "log.parquet"
     first, small = cost(str(few), "--to", str(out))
@@ -53,3 +51,17 @@ def test_a_hundred_thousand_events(tmp_path: Path) -> None:
     ids = (expected["decision_id"] for _, expected in world(100_000))
     found = (id for log in od.log_batches(out) for id in log.decision_id)
     assert all(id == other for id, other in zip(found, ids, strict=True))
+
+
+@pytest.mark.soak
+def test_a_store(tmp_path: Path) -> None:
+    logs, costs = files(tmp_path, 4_000, 20_000), []
+    for log in logs:
+        folder = tmp_path / log.stem
+        folder.mkdir()
+        (folder / "news.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
+        costs.append(cost(str(log), "--to", str(folder / "news.sqlite"), "--policy", str(folder / "news.toml")))
+    (first, small), (second, large) = costs
+    print(f"4,000: {first:.1f} s, {small / 1024:.0f} MB; 20,000: {second:.1f} s, {large / 1024:.0f} MB")
+    assert second < 7 * first
+    assert large < 1.2 * small

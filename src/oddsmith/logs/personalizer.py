@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,21 +24,15 @@ from oddsmith.rewards import RewardScale
 __all__ = ["PersonalizerEvent", "UNREAD", "Unread", "UnreadKind", "events"]
 
 UnreadKind: TypeAlias = Literal["broken", "scale", "repeat", "slots", "observation", "skipped", "empty"]
-UNREAD: dict[UnreadKind, str] = dict(
-    zip(
-        get_args(UnreadKind),
-        (
-            "broken",
-            "with a reward outside of the scale",
-            "with an EventId that was there before",
-            "of several slots, which are not read",
-            "rewards without their decision",
-            "not to be learnt from (_skipLearn)",
-            "empty",
-        ),
-        strict=True,
-    )
-)
+UNREAD: dict[UnreadKind, str] = {
+    "broken": "broken",
+    "scale": "with a reward outside of the scale",
+    "repeat": "with an EventId that was there before",
+    "slots": "of several slots, which are not read",
+    "observation": "with a reward without its decision",
+    "skipped": "not to be learnt from (_skipLearn)",
+    "empty": "empty",
+}
 """Why a line is no event, in words."""
 
 _LONGEST = 2**24  # bytes of a line; 50 actions with 40 features are some 50 kB
