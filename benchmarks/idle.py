@@ -24,7 +24,7 @@ import numpy as np
 
 from oddsmith.storage import SQLiteReader
 
-__all__ = ["Cost", "idle", "report"]
+__all__ = ["Cost", "cpu_of", "idle", "report", "served"]
 
 FILES = 1024
 _BEFORE = "import oddsmith.service.experiment as e\ne._ERASE_EVERY = 20.0\n"
@@ -95,9 +95,9 @@ def idle(folder: Path, count: int, seconds: float, before: str = "") -> Cost:
         refused = sum(not _decide(client, number) for number in range(count))
         call_ms = (time.perf_counter() - start) / count * 1000
         time.sleep(_REST)
-        used = _cpu(pid)
+        used = cpu_of(pid)
         time.sleep(seconds)
-        share = (_cpu(pid) - used) / seconds
+        share = (cpu_of(pid) - used) / seconds
         threads, open_files = len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         left = [_left(folder / f"e{number}.sqlite", number) for number in range(count)]
@@ -127,7 +127,7 @@ def _left(path: Path, number: int) -> tuple[int, int]:
     return int(is_open), contexts if number % 4 == 0 else 0
 
 
-def _cpu(pid: int) -> float:
+def cpu_of(pid: int) -> float:
     """Seconds of CPU that a process has taken."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -23,8 +23,8 @@ _BATCH = 2000
 _LATE = 700  # decisions between a decision and its reward
 
 
-def events(opened: Opened, total: int) -> Iterator[Event]:
-    """Decisions from one state, which is enough for the work of a restart, and late rewards."""
+def events(opened: Opened, total: int, since: float = 0.0) -> Iterator[Event]:
+    """Decisions from one state, which is enough for the work of a restart, one a second, and late rewards."""
     rng = np.random.default_rng(0)
     policy, state = opened.policy, opened.policy.init()
     contexts = rng.normal(size=(256, FEATURES)).tolist()
@@ -33,16 +33,16 @@ def events(opened: Opened, total: int) -> Iterator[Event]:
     for number in range(total // 2):
         which = number % 256
         decision = draw(odds[which], contexts[which], float(rng.random()), step=number + 1)
-        yield DecisionMade(f"d{number}", decision, 0, float(number), votes=votes)
+        yield DecisionMade(f"d{number}", decision, 0, since + number, votes=votes)
         if number >= _LATE:
-            yield Reward(f"d{number - _LATE}", float(rng.random() < 0.3), float(number))
+            yield Reward(f"d{number - _LATE}", float(rng.random() < 0.3), since + number)
 
 
-def fill(folder: Path, total: int, *, snapshot: bool) -> int:
-    """A store of so many events; returns how many there are."""
+def fill(folder: Path, total: int, *, snapshot: bool, since: float = 0.0) -> int:
+    """A store of so many events from a time on; returns how many there are."""
     opened = open_experiments([policy_file(folder)])[0]
     batch: list[Event] = []
-    for event in events(opened, total + 2 * _LATE):
+    for event in events(opened, total + 2 * _LATE, since):
         batch.append(event)
         if len(batch) == _BATCH:
             opened.store.append(batch).result()

@@ -19,6 +19,7 @@ from benchmarks import (
     offers_on_disk,
     offers_served,
     ope,
+    page,
     restart,
     served,
     service_load,
@@ -50,6 +51,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "offers on disk": offers_on_disk.report,
     "replicas": service_replicas.report,
     "restart": restart.report,
+    "page": page.report,
     "strangers": strangers.report,
     "idle": idle.report,
 }
