@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from browser.site import Site
 
-__all__ = ["axe_faults", "numbers", "open_page", "rows", "seen"]
+__all__ = ["axe_faults", "numbers", "open_page", "rows", "seen", "worths"]
 
 _PANELS = ("sentence", "well", "follow", "serve", "worth", "reward", "decisions", "experts", "guarantee")
 
@@ -39,6 +39,16 @@ def rows(page: Any, where: str) -> dict[str, list[Any]]:
         return tables.flatMap(table => [...table.tBodies[0].rows].map(row));
     }"""
     return dict(page.locator(f"{where} table").evaluate_all(code))
+
+
+def worths(values: list[dict[str, Any]]) -> list[list[float]]:
+    """What the page tells of the API's values: value and interval, or the interval alone, if the value is beyond it."""
+    told = [one for one in values if one["value"] is not None]
+    inside = [one["low"] <= one["value"] <= one["high"] for one in told]
+    return [
+        [one["value"], one["low"], one["high"]] if is_in else [one["low"], one["high"]]
+        for one, is_in in zip(told, inside, strict=True)
+    ]
 
 
 def axe_faults(page: Any) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from browser.look import axe_faults, numbers, open_page, rows, seen
+from browser.look import axe_faults, numbers, open_page, rows, seen, worths
 from browser.site import Site, served_by, site
 from oddsmith.service.showing import open_shown, show_app
 from service.served import BENCH, place
@@ -67,5 +67,5 @@ def test_a_store_that_is_looked_at_shows_what_its_service_showed(page: Any, tmp_
         open_page(page, shown, range="all")
         page.get_by_text("This store is looked at, not served").wait_for()
         told = [row[1] for row in rows(page, "#worth").values() if len(row) == 3]
-        assert told == [[one["value"], one["low"], one["high"]] for one in values if one["value"] is not None]
+        assert told == worths(values)
         page.goto("about:blank")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from browser.chromium import Chromium
-from browser.look import numbers, open_page, rows, seen
+from browser.look import numbers, open_page, rows, seen, worths
 from browser.site import site
 from service.offering import bringing
 from service.served import place
@@ -49,10 +49,7 @@ def check_against_api(page: Any, served: Any) -> None:
     assert found["rewarded"] == [checks["rewarded"]["share"]]
     assert found["served"] == [checks["served_as_logged"]["e_value"]]
     assert found["behind"] == [0.0]
-    told = [one for one in values["values"] if one["value"] is not None]
-    assert [row[1] for row in found["worth"].values() if len(row) == 3] == [
-        [one["value"], one["low"], one["high"]] for one in told
-    ]
+    assert [row[1] for row in found["worth"].values() if len(row) == 3] == worths(values["values"])
     assert {name: row[1] for name, row in found["experts"].items()} == {
         name: one["weight"] for name, one in stats["experts"].items()
     }
@@ -116,7 +113,7 @@ def test_a_decision_is_explained_with_the_numbers_of_the_api(chromium: Chromium,
         assert [float(one.get_attribute("value")) for one in weights] == [one["weight"] for one in record["experts"]]
         page.keyboard.press("Escape")
         page.locator("#why").wait_for(state="hidden")
-        assert "decision" not in page.url
+        page.wait_for_url(lambda url: "decision" not in url)  # which the end of the drawer's closing writes
         page.goto(f"{served.url}/dashboard/#decision={ids[9]}")
         page.reload()
         page.locator("#why[open]").get_by_text(ids[9]).first.wait_for()
