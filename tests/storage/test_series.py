@@ -275,3 +275,15 @@ def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(monkeypatch: p
     assert found.sums is not None
     assert (found.sums.series, found.sums.arms) == (wanted.sums.series, wanted.sums.arms)
     assert found.sums.history.points == wanted.sums.history.points[-len(found.sums.history.points) :]
+
+
+def test_what_has_just_come_is_named_soon_and_what_is_drawn_now_and_then_keeps_its_name() -> None:
+    named = Named(None)
+    for position in range(1, 1501):
+        named.draw(f"arm-{position % 15}", position)
+    old = dict(named.since)
+    assert len(old) == 15
+    for position in range(1501, 2301):
+        named.draw("new" if position % 4 else f"arm-{position % 15}", position)
+    assert named.since["new"] <= 1700  # the first look at which it had been drawn more than any other
+    assert {arm: named.since[arm] for arm in old} == old

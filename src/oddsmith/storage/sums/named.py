@@ -10,7 +10,8 @@ FIXED = 50
 """So many arms of an experiment are all named; of more, and of arms that come with calls, `FRESH` are."""
 FRESH = 20
 """Arms that are named because they are drawn most."""
-_FIRST, _LAST = 10, 1000  # draws from one look to the next: at first, and after some doublings
+_FIRST, _LAST = 10, 100  # draws from one look to the next: at first, and after some doublings
+_HALVES = 10  # looks from one halving of what was counted to the next, after the first ones
 
 
 @dataclass(slots=True)
@@ -18,8 +19,9 @@ class Named:
     """The arms that are named, and the position of the first decision from which on they are.
 
     Of few fixed arms all, from the start. Else the twenty that were drawn most lately: looks are taken after 10, 20,
-    40 and so on up to 1,000 more draws, and at each look what was counted before counts half. A look is taken at a line
-    of the log, so all replicas name the same arms; it knows no later draw, so an arm is not named for being lucky.
+    40, 80 and then 100 more draws, and what was counted before counts half after each of the first looks, then after
+    every tenth. A look is taken at a line of the log, so all replicas name the same arms; it knows no later draw, so an
+    arm is not named for being lucky.
 
     >>> named = Named(None)
     >>> for position in range(1, 11):
@@ -62,11 +64,13 @@ class Named:
         self.left -= 1
         if self.left:
             return
+        is_early = self.length < _LAST
         self.left = self.length = min(2 * self.length, _LAST)
         self.looks += 1
         top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]  # of equals those first drawn
         self.since = {one: self.since.get(one, position + 1) for one in top}
-        self.draws = {one: times // 2 for one, times in self.draws.items() if times > 1}
+        if is_early or self.looks % _HALVES == 0:
+            self.draws = {one: times // 2 for one, times in self.draws.items() if times > 1}
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of it."""
