@@ -36,13 +36,13 @@ export function drawExperts({ data: { stats, checks, history } }) {
   put(slot("experts"), says, rows.length ? scrolling("Table of experts", table(columns, rows, "Experts")) : null);
 }
 
-export function drawGuarantee({ data: { checks } }) {
+export function drawGuarantee({ experiment, data: { checks } }) {
   const promised = checks?.guarantee;
   if (!promised) return;
   const { covered, bound, steps, eta, gamma, prior, exploration_paid: paid, sentence } = promised;
   const rows = [
     ["Regret, at most", covered ? bound : null, ` after ${many(steps ?? 0, "decision")}`],
-    ["Paid for exploration", paid, " decisions’ worth, the sum of gamma"],
+    ["Paid for exploration", experiment.shadow ? null : paid, " decisions’ worth, the sum of gamma"],
     ["eta", eta, ""],
     ["gamma", gamma, ""],
     ["prior of the best expert", prior, ""],

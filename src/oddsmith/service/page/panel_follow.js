@@ -20,6 +20,18 @@ function within(history, from) {
   };
 }
 
+/** With a point more where an expert joins: nobody has weight before. */
+function stepped({ t, experts, others }) {
+  const columns = Object.values(experts);
+  const joins = t.map((_, i) => i > 0 && columns.some((values) => values[i - 1] === null && values[i] !== null));
+  const twice = (values) => values.flatMap((value, i) => (joins[i] ? [values[i - 1], value] : [value]));
+  return {
+    t: t.flatMap((time, i) => (joins[i] ? [time, time] : [time])),
+    experts: Object.fromEntries(Object.entries(experts).map(([name, values]) => [name, twice(values)])),
+    others: others && twice(others),
+  };
+}
+
 function layers(rows) {
   const look = ({ name, values, rest }) => ({ name, values, k: rest ? 8 : colour("expert", name), format: percent });
   if (log) return rows.map((row) => ({ ...look(row), kind: "line" }));
@@ -89,7 +101,7 @@ export function drawFollow(state) {
   if (!history.t.length || !posterior?.learnt) return put(place, prior(posterior?.posterior || {}));
   const last = history.t.at(-1);
   const begun = Math.max(Math.min(series?.t[0] ?? history.t[0], last), history.t[0]);
-  const shown = within(history, begun);
+  const shown = stepped(within(history, begun));
   const rows = weights(shown);
   if (!chart || !place.contains(chart.element)) begin(place, state);
   put(place.querySelector(".says"), sentence(history, rows));

@@ -5,8 +5,8 @@ import { quiet, tiles, worst } from "./judgement.js";
 import { key } from "./api.js";
 import { brief, many, now, num, percent, span, time } from "./words.js";
 
-const EVERY = 10; // seconds between two texts that are read aloud
-let told = { at: 0, about: "" };
+const EVERY = { shown: 2, spoken: 10 }; // seconds between two texts that are shown, and two that are read aloud
+let told = { shown: 0, spoken: 0, about: "" };
 
 /** A command that asks this service, with a key where it has keys. */
 function command(route, body) {
@@ -84,8 +84,11 @@ export function drawSentence(state) {
   const trouble = worst(found);
   const [begun, learnt] = [stats.events.decision > 0, checks?.last_learnt_t > 0];
   const about = [state.experiment.name, trouble?.id, trouble?.word, begun, learnt, Boolean(values)].join(" ");
-  if (about === told.about && now() - told.at < EVERY) return;
-  told = { about, at: now() };
+  const isDue = (what) => about !== told.about || now() - told[what] >= EVERY[what];
+  if (!isDue("shown")) return;
+  const speaks = isDue("spoken");
+  told = { about, shown: now(), spoken: speaks ? now() : told.spoken };
+  slot("sentence").setAttribute("aria-live", speaks ? "polite" : "off"); // as of what is put there next
   put(slot("sentence"), sentence(state, found));
 }
 

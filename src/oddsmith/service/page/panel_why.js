@@ -25,12 +25,15 @@ function contextOf({ context, context_hidden: unseen }) {
   return tree(context);
 }
 
-/** Whether the heaviest expert wanted it, too. */
-function leader({ arm, experts }) {
-  if (!(experts?.length > 1)) return "";
+/** Who wanted it: how much of the weight, and whether the heaviest expert. */
+function wanted({ arm, experts, shadow }) {
+  if (!experts?.length || shadow) return "";
+  const part = experts.reduce((total, { weight, votes }) => total + weight * (votes[arm] ?? 0), 0);
+  if (!part) return " No expert voted for it: it was drawn to explore.";
   const [{ expert, weight, votes }] = experts;
-  const vote = votes[arm] > 0 ? "voted for it" : "voted for another arm";
-  return ` The heaviest expert then, ${brief(expert, 60)} (${percent(weight)}), ${vote}.`;
+  const vote = votes[arm] > 0 ? "one of them" : "not one of them";
+  const first = experts.length > 1 ? `; the heaviest, ${brief(expert, 60)} (${percent(weight)}), was ${vote}` : "";
+  return ` Experts with ${percent(part)} of the weight voted for it${first}.`;
 }
 
 function earned({ events, reward }, made) {
@@ -47,7 +50,7 @@ function sentence(record) {
   return h("p", { class: "lead" },
     record.shadow ? ["The incumbent chose ", arm, ", which had odds of "] : [arm, " was drawn with odds of "],
     num(record.propensity), made ? [" at ", time(made.time, moment(made.time, true))] : null,
-    ` against ${many(others, "other arm")}.`, leader(record), earned(record, made));
+    ` against ${many(others, "other arm")}.`, wanted(record), earned(record, made));
 }
 
 function oddsOf({ arm, odds, shadow }) {
@@ -71,7 +74,7 @@ function votesOf(votes) {
   return ranked.slice(0, 3).map(words).join(", ") + (ranked.length > 3 ? " …" : "");
 }
 
-function expertsOf({ experts, reward }, { low, high }) {
+function expertsOf({ arm, experts, reward }, { low, high }) {
   if (!experts?.length) return h("p", {}, "This policy keeps no votes of experts.");
   const foreseen = ({ predicted }) => (predicted === null ? null : low + predicted * (high - low));
   const off = (one) => (one.predicted === null || reward === null ? null : Math.abs(foreseen(one) - reward));
@@ -79,7 +82,7 @@ function expertsOf({ experts, reward }, { low, high }) {
     { head: "expert", cell: ({ expert }) => brief(expert, 40) },
     { head: "weight", number: true, cell: ({ weight }) => num(weight, percent(weight)) },
     { head: "voted for", cell: ({ votes }) => votesOf(votes) },
-    { head: "foresaw", number: true, title: "The reward that it predicted", cell: (one) => num(foreseen(one)) },
+    { head: `foresaw for ${brief(arm, 16)}`, number: true, cell: (one) => num(foreseen(one)) },
     { head: "off by", number: true, cell: (one) => num(off(one)) },
   ];
   const rows = experts.slice(0, MOST_EXPERTS);
@@ -106,7 +109,7 @@ export async function openWhy({ experiment }, id) {
   put(slot("why"),
     h("p", { class: "soft" }, "Decision ", h("b", {}, plain(id)), where),
     sentence(record),
-    h("h3", {}, "Odds of the arms"), oddsOf(record),
+    h("h3", {}, record.shadow ? "Odds of the incumbent" : "Odds of the arms"), oddsOf(record),
     h("h3", {}, "What the experts said"), expertsOf(record, experiment.reward),
     h("h3", {}, "Context"), contextOf(record),
     h("h3", {}, "What became of it"), eventsOf(record),
