@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak browser mutants docs format clean
+.PHONY: demo test check bench soak browser sdks mutants docs format clean
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out report
@@ -22,11 +22,14 @@ check: .venv/dev
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.run
 
-soak: .venv/soak .venv/browser
+soak: .venv/soak .venv/browser .venv/sdks
 	$(BIN)/python -m pytest -m soak -rs
 
 browser: .venv/browser
 	$(BIN)/python -m pytest tests/browser -m 'soak or not soak' -rs
+
+sdks: .venv/sdks
+	$(BIN)/python -m pytest tests/sdks -m 'soak or not soak' -rs
 
 mutants: .venv/mutants
 	cd tests && ../$(BIN)/python -m mutation $(MODULES)
@@ -63,6 +66,10 @@ clean:
 
 .venv/browser: .venv/dev requirements/browser.txt
 	$(PIP) -r requirements/browser.txt || echo "Playwright could not be installed; tests in a browser are skipped by name"
+	@touch $@
+
+.venv/sdks: .venv/dev requirements/sdks.txt
+	$(PIP) -r requirements/sdks.txt || echo "the clients of others could not be installed; their tests are skipped by name"
 	@touch $@
 
 .venv/mutants: .venv/dev requirements/mutants.txt
