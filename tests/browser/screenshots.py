@@ -1,7 +1,7 @@
 """Pictures of every panel, in both themes, wide and narrow: python -m browser.screenshots FOLDER, from tests, by hand.
 
 Four experiments are lived through first, thirty hours in a minute: fixed arms and an expert that joins, arms that come
-with calls, shadow mode, and one that nobody has asked yet.
+with calls, shadow mode, and one that was not asked yet.
 """
 
 import sys

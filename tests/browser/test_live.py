@@ -121,7 +121,7 @@ def test_a_store_that_cannot_be_written_is_said_and_the_page_recovers(chromium: 
         assert served.client.post("/v1/decide/batch", json=batch).status_code == 507
         page.locator('[data-tile="behind"] .broken').wait_for()
         assert "full" in seen(page, '[data-tile="behind"] .why')
-        assert "oddsmith doctor" in seen(page, "#sentence .todo")
+        assert "oddsmith doctor" in seen(page, "#sentence .advice")
         make_room(inner)
         page.locator('[data-tile="behind"] .well').wait_for()
         page.goto("about:blank")

@@ -142,6 +142,20 @@ class Here:
 
 
 @contextmanager
+def asked(app: Any, seconds: float = 30.0) -> Iterator[Here]:
+    """An application in this process, once it is ready."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(life(app)),
+        portal.wrap_async_context_manager(AsyncClient(transport=transport, base_url="http://localhost")) as client,
+    ):
+        served = Here(app, app.app.service, portal, client)
+        wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
+        yield served
+
+
+@contextmanager
 def here(
     *files: Path,
     keys: Path | None = None,
@@ -153,14 +167,7 @@ def here(
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
     app: Any = make_app(open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(life(app)),
-        portal.wrap_async_context_manager(AsyncClient(transport=transport, base_url="http://localhost")) as client,
-    ):
-        served = Here(app, app.app.service, portal, client)
-        wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
+    with asked(app, seconds) as served:
         yield served
 
 

@@ -7,15 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from anyio.from_thread import start_blocking_portal
 
 import oddsmith as od
 from oddsmith.service.showing import open_shown, show_app
 from oddsmith.storage.backup import back_up
-from service.offering import AsyncClient
-from service.served import BENCH, Hands, Here, here, life, place, wait
+from service.served import BENCH, Hands, Here, asked, here, place, wait
 from storage.server import Server
 
 PATHS = ["posterior", "posterior/history", "decisions?limit=7", "decisions?reward=none", "decisions/d3?explain=true"]
@@ -29,14 +26,7 @@ UCB = 'name = "news"\narms = ["sports", "politics", "tech"]\nseed = 5\n[policy]\
 def shown(*places: Path | str, experiment: str | None = None) -> Iterator[Here]:
     """The stores at these places, looked at."""
     app: Any = show_app(open_shown([str(place) for place in places], experiment))
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(life(app)),
-        portal.wrap_async_context_manager(AsyncClient(transport=transport, base_url="http://localhost")) as client,
-    ):
-        found = Here(app, app.app.service, portal, client)
-        wait(lambda: found.ask("GET", "/readyz").status_code == 200)
+    with asked(app) as found:
         yield found
 
 

@@ -207,7 +207,7 @@ class Results(msgspec.Struct):
 
 
 class DecisionRecord(_DecisionFacts, kw_only=True):
-    """All that the log knows of one decision; with `context_hidden` its context is null, for nobody is shown it."""
+    """All that the log knows of one decision; with `context_hidden` its context is not shown: it is null."""
 
     odds: dict[str, float]
     context: Any

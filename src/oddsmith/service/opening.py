@@ -97,7 +97,7 @@ def open_experiments(
     """All experiments of these policy files, with names and files of their own; if one cannot be opened, none is.
 
     `stores` says how many of their files are open at a time, and for how long. A `history` of an incumbent's decisions
-    is to go in: nobody waits for experts, and a new store says that it may have such decisions.
+    is to go in: no request waits for experts, and a new store says that it may have such decisions.
     """
     files = [read_policy(path) for path in paths]
     settings = [read_settings(file) for file in files]

@@ -10,7 +10,7 @@ __all__ = ["LongPolls", "Reached"]
 
 
 class Reached:
-    """Those who wait for positions; whoever goes away is forgotten at once."""
+    """Those who wait for positions; one that goes away is forgotten at once."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], int] = {}

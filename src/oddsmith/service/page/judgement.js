@@ -13,8 +13,8 @@ function decisions({ series, served: live }) {
   if (!sum(series.decisions)) return { ...text, word: "wait", why: "waiting for the first decision" };
   if (perMinute > 0) return { ...text, word: "well", why: `in the last ${span(seconds)}` };
   if (!live) return { ...text, word: "wait", why: "this store is looked at, not served" };
-  const todo = "Nobody asks for decisions: look at the caller.";
-  return { ...text, word: "look", why: `none in the last ${span(seconds)}`, todo };
+  const advice = "No decisions are asked for: look at the caller.";
+  return { ...text, word: "look", why: `none in the last ${span(seconds)}`, advice };
 }
 
 function rewarded({ checks, experiment }) {
@@ -24,12 +24,12 @@ function rewarded({ checks, experiment }) {
   if (!due) return { ...text, word: "wait", why: "no decision is due yet" };
   const why = `${count(came)} of ${many(due, "decision")} due`;
   if (!came && due >= 30) {
-    const todo = "No reward has ever come: send them to /v1/reward with the id of the decision.";
-    return { ...text, word: "broken", why, todo };
+    const advice = "No reward has ever come: send them to /v1/reward with the id of the decision.";
+    return { ...text, word: "broken", why, advice };
   }
   if (share < 0.5 && experiment.default_reward === null) {
-    const todo = "More than half of the decisions have no reward. If none means 0, set window_s and default_reward.";
-    return { ...text, word: "look", why: `${why}; the others teach nothing`, todo };
+    const advice = "More than half of the decisions have no reward. If none means 0, set window_s and default_reward.";
+    return { ...text, word: "look", why: `${why}; the others teach nothing`, advice };
   }
   return { ...text, word: "well", why };
 }
@@ -39,8 +39,8 @@ function lastReward({ checks, experiment }) {
   const [reward, decision] = [checks.last_reward_t, checks.last_decision_t];
   const text = { what: "Last reward", value: reward };
   if (reward === null) {
-    const [word, todo] = decision === null ? ["wait", ""] : ["look", "Send a reward for a decision that was made."];
-    return { ...text, number: "none", word, why: "no reward has come yet", todo };
+    const [word, advice] = decision === null ? ["wait", ""] : ["look", "Send a reward for a decision that was made."];
+    return { ...text, number: "none", word, why: "no reward has come yet", advice };
   }
   const number = `${span(now() - reward)} ago`;
   const gap = decision === null ? 0 : decision - reward;
@@ -48,9 +48,9 @@ function lastReward({ checks, experiment }) {
     const why = gap > 0 ? `${span(gap)} before the last decision` : "after the last decision";
     return { ...text, number, word: "well", why };
   }
-  const todo = "Decisions are made and no rewards come: look at what sends them.";
+  const advice = "Decisions are made and no rewards come: look at what sends them.";
   const word = gap > 86400 + quiet(experiment) ? "broken" : "look";
-  return { ...text, number, word, why: `decisions went on for ${span(gap)} since`, todo };
+  return { ...text, number, word, why: `decisions went on for ${span(gap)} since`, advice };
 }
 
 function behind({ stats, checks }) {
@@ -59,11 +59,11 @@ function behind({ stats, checks }) {
   const text = { what: "Events behind", value: lag, number: count(lag) };
   const trouble = checks?.store_trouble || checks?.trouble;
   if (trouble) {
-    const todo = "Ask oddsmith doctor what is wrong with the store.";
-    return { ...text, what: "Store", number: "trouble", word: "broken", why: trouble, todo };
+    const advice = "Ask oddsmith doctor what is wrong with the store.";
+    return { ...text, what: "Store", number: "trouble", word: "broken", why: trouble, advice };
   }
   const warning = checks?.warning || stats.vitals.warning;
-  if (warning) return { ...text, word: "look", why: warning, todo: "It decides with what it knew some time ago." };
+  if (warning) return { ...text, word: "look", why: warning, advice: "It decides with what it knew some time ago." };
   return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
 }
 
@@ -81,9 +81,9 @@ function asleep({ stats }) {
     return { ...text, word: "well", why };
   }
   const some = often.slice(0, 2).map((name) => `${brief(name, 30)} ${count(times(name))} times`);
-  const todo = "Experts that fail have no vote; the table of experts says why.";
+  const advice = "Experts that fail have no vote; the table of experts says why.";
   const word = often.length === names.length ? "broken" : "look";
-  return { ...text, word, why: some.join(", ") + (often.length > 2 ? " …" : ""), todo };
+  return { ...text, word, why: some.join(", ") + (often.length > 2 ? " …" : ""), advice };
 }
 
 function served({ checks }) {
@@ -92,8 +92,8 @@ function served({ checks }) {
   const text = { what: "Served as logged", value: evidence, number: n ? `${figure(evidence, 2)} : 1` : "–" };
   if (!n) return { ...text, word: "wait", why: "no draw to check yet" };
   if (word === "well") return { ...text, word, why: "is the evidence against it; 20 : 1 would be a reason to look" };
-  const todo = "Arms are not drawn with the odds that are logged: trust no value until that is mended.";
-  return { ...text, word, why: sentence, todo };
+  const advice = "Arms are not drawn with the odds that are logged: trust no value until that is mended.";
+  return { ...text, word, why: sentence, advice };
 }
 
 /** The six tiles, those that can be told. */

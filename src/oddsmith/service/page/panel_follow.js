@@ -20,7 +20,7 @@ function within(history, from) {
   };
 }
 
-/** With a point more where an expert joins: nobody has weight before. */
+/** With a point more where an expert joins: it has no weight before. */
 function stepped({ t, experts, others }) {
   const columns = Object.values(experts);
   const joins = t.map((_, i) => i > 0 && columns.some((values) => values[i - 1] === null && values[i] !== null));

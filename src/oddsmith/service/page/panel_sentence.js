@@ -53,14 +53,14 @@ function follows({ data: { stats } }) {
   return [" It follows ", h("b", {}, brief(first, 60)), then];
 }
 
-function todo({ experiment, data: { checks } }, trouble) {
+function advice({ experiment, data: { checks } }, trouble) {
   if (trouble) {
     const words = h("b", {}, `${trouble.what}: ${trouble.word}. `);
-    return h("p", { class: `todo ${trouble.word}` }, shape(trouble.word), words, trouble.todo);
+    return h("p", { class: `advice ${trouble.word}` }, shape(trouble.word), words, trouble.advice);
   }
   const safe = checks?.switch?.ready ? "is safe" : "is not yet safe";
   const words = experiment.shadow ? `It ${safe} to switch on: see “May I switch it on?”.` : "Nothing to do.";
-  return h("p", { class: "todo soft" }, words);
+  return h("p", { class: "advice soft" }, words);
 }
 
 function sentence(state, found) {
@@ -71,7 +71,7 @@ function sentence(state, found) {
   const worth = values?.sentence ? ` ${values.sentence}` : null;
   return [
     h("p", { class: "lead" }, h("span", { class: `state ${word}` }, head), rest, follows(state), worth),
-    todo(state, worst(found)),
+    advice(state, worst(found)),
     state.served && checks?.last_reward_t === null ? firstReward(state.experiment, latest) : null,
   ];
 }
@@ -123,6 +123,6 @@ export function drawSwitch({ experiment, data: { checks, values } }) {
   put(slot("switch"),
     h("p", { class: "lead" }, h("span", { class: `state ${word}` }, shape(word), head), rest ? ` ${rest}` : ""),
     h("ul", { class: "pair" }, (values?.values || []).filter(({ kind }) => NAMES[kind]).map(value)),
-    sick ? h("p", { class: "todo broken" }, shape("broken"), `Mend this first: ${sick}.`) : null,
+    sick ? h("p", { class: "advice broken" }, shape("broken"), `Mend this first: ${sick}.`) : null,
     verdict?.ready && !sick ? h("p", { class: "small soft" }, how) : null);
 }
