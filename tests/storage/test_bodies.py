@@ -121,6 +121,12 @@ def test_settings_change_in_the_log_and_not_in_the_state(opened: Open) -> None:
     assert (same.new, same.refused) == (False, None)
     with pytest.raises(od.Conflict, match=r"'window_s' must be .*, as it was first; got \{\"value\": 7\}"):
         other.accepted()
+    append(store, made("window_s"), replace(change, setting="x"), replace(change, key="k2", value=8))
+    assert [(found.key, found.body) for found in store.of_setting("window_s")] == [
+        ("k1", change.body()),
+        ("k2", '{"value": 8}'),
+    ]
+    assert store.of_setting("y") == []
     with pytest.raises(od.InvalidInput, match="value of 'x' must be JSON"):
         ConfigurationChange("x", float("nan"), 0.0, "k").body()
 

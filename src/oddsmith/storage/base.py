@@ -196,6 +196,9 @@ class Reading(Foldable, Protocol):
     def changes(self) -> list[Line]:
         """What changed the policy, in order: experts that came and went, arms that were added."""
 
+    def of_setting(self, setting: str) -> list[Line]:
+        """The changes of a setting, in order; the body of each has its value."""
+
     def of_unit(self, unit: str) -> list[Line]:
         """The decisions of a unit that keeps its own, the first one first."""
 

@@ -53,6 +53,7 @@ class Queries(NamedTuple):
     tally: str  # until
     tally_on: str  # after, until
     changes: str
+    of_setting: str  # setting
     of_unit: str  # unit
     windows: str  # kinds that close a window, after, limit
     snapshots: str
@@ -151,6 +152,9 @@ class StoreReader(Reading, ABC):
 
     def changes(self) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.changes, patience=_LONG)]
+
+    def of_setting(self, setting: str) -> list[Line]:
+        return [Line._make(row) for row in self._read(self.queries.of_setting, setting)]
 
     def of_unit(self, unit: str) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.of_unit, unit)]

@@ -56,6 +56,8 @@ class PostgresReader(StoreReader):
         changes=f"select {_LINE} from events found where experiment = $1 "
         "and kind in ('expert added', 'expert retired', 'configuration') and (kind <> 'configuration' or id = 'arms') "
         f"and {_FINISHED} order by position",
+        of_setting=f"select {_LINE} from events found where experiment = $1 and id = $2 and kind = 'configuration' "
+        f"and {_FINISHED} order by position",
         of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
         windows="select position, id, time, exists (select from events e where e.experiment = $1 "
         "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "

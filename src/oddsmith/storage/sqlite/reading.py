@@ -45,6 +45,7 @@ class SQLiteReader(StoreReader):
         tally_on="select kind, count(*) from events where position > ? and position <= ? group by kind",
         changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired', 'configuration') "
         "and (kind <> 'configuration' or id = 'arms') order by position",
+        of_setting=f"select {_LINE} from events where id = ? and kind = 'configuration' order by position",
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
         windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
         "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "
