@@ -93,6 +93,7 @@ class Served:
         eligible: Sequence[bool] | None = None,
         deferred: bool = False,
         incumbent: int | None = None,
+        place: tuple[str, int] | None = None,
     ) -> od.Decision:
         mask = None if eligible is None else np.array(eligible)
         self.steps += 1
@@ -110,7 +111,8 @@ class Served:
             advice = None if odds.advice is None else odds.advice[:, incumbent].copy()
             decision = decision._replace(arm=incumbent, propensities=np.eye(3)[incumbent], advice=advice)
         decision = decision._replace(arm=ARMS[decision.arm], index=decision.arm)
-        made = DecisionMade(id, decision, position, self.tick(), deferred, votes, incumbent is not None, own=own)
+        facts: Any = {"own": own} | dict(zip(("slate", "slot"), place or (), strict=False))
+        made = DecisionMade(id, decision, position, self.tick(), deferred, votes, incumbent is not None, **facts)
         self.append(made)
         return decision
 

@@ -152,3 +152,25 @@ def test_policies_without_experts_have_no_advice(tmp_path: Path) -> None:
         export(store, tmp_path / "log.parquet")
     log: Any = od.read_log(tmp_path / "log.parquet")
     assert log.advice is None
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_slates_are_in_the_log(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every batch of it, also where no decision of a batch has one; without any slate there is no such column."""
+    monkeypatch.setattr("oddsmith.audit.exporting._ROWS", 2)
+    service = Served(tmp_path / "s", policy())
+    for id in ("alone 1", "alone 2"):
+        service.decide(id, [0.3, 0.1])
+    export(service.store, tmp_path / f"before.{suffix}")
+    assert od.read_log(tmp_path / f"before.{suffix}").slate is None
+    first = service.decide("s-1", [0.2, 0.9], place=("s", 1))
+    service.decide("s-2", [0.2, 0.9], eligible=[i != first.index for i in range(3)], place=("s", 2))
+    service.decide("alone 3", [0.3, 0.1])
+    service.reward("s-2", 1.0)
+    with service.store as store:
+        export(store, tmp_path / f"log.{suffix}")
+    log = od.read_log(tmp_path / f"log.{suffix}")
+    assert list(log.slate) == [None, None, "s", "s", None]
+    assert log.slot is not None
+    assert log.slot.tolist() == [0, 0, 1, 2, 0]
+    assert dict(zip(log.decision_id, log.reward.tolist(), strict=True))["s-2"] == 1.0

@@ -1,6 +1,7 @@
 """export: a store as a log, batch by batch, to evaluate, replay or fit."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,8 +81,18 @@ def log_batches_of(reading: Reading, *, contexts_only: bool = False) -> Iterator
             raise InvalidInput("a store whose experts changed must say how its policy weighs votes; this one does not")
         start = start_of(reading, arbiter)
     visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
+    slates = reading.has_slates()
     while batch := list(islice(visits, _ROWS)):
-        yield _log_of(reading, batch, head, names, contexts_only)
+        log, counted = _log_of(reading, batch, head, names, contexts_only)
+        yield (_with_slates(reading, log, batch) if slates and log is not None else log), counted
+
+
+def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
+    """The log with the slates and slots of its decisions, which are some of those visited."""
+    positions = {visit.line.id: visit.line.position for visit in visits}
+    draws = reading.draws([positions[one] for one in log.decision_id])
+    places = np.array([draw.slot or 0 for draw in draws], dtype=np.int64)
+    return replace(log, slate=[draw.slate for draw in draws], slot=places)
 
 
 def _log_of(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "names", "read", "write"]
 
-_TEXTS = ("decision_id", "fingerprint")
+_TEXTS = ("decision_id", "fingerprint", "slate")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
 
 
@@ -156,7 +156,7 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
 def _cells(values: npt.NDArray[np.generic]) -> list[object]:
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
-    return ["" if value != value else value for value in values.tolist()]
+    return ["" if value is None or value != value else value for value in values.tolist()]
 
 
 def _context_columns(context: Context, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:

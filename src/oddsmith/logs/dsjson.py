@@ -33,7 +33,7 @@ from oddsmith.logs.table import Log
 
 __all__ = ["looks_like", "read", "row_of", "write"]
 
-_OWN = ("step", "advice", "bonus", "log_weights", "fingerprint")
+_OWN = ("step", "advice", "bonus", "log_weights", "fingerprint", "slate", "slot")
 _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
 
 

@@ -19,7 +19,7 @@ from oddsmith.logs.table import Log
 __all__ = ["read_long"]
 
 _NEEDED = ("decision_id", "arm", "drawn", "reward")
-_ONCE = ("time", "step", "fingerprint")
+_ONCE = ("time", "step", "fingerprint", "slate", "slot")
 _COLUMNS = (*_NEEDED, "propensity", "eligible", "context", *_ONCE)
 _FORMATS = ("parquet", "csv", "jsonl")
 _HERE = {"offered": "arm", "propensities": "propensity"}
@@ -42,8 +42,8 @@ def read_long(
 
     Rows with one `decision_id` are one decision; `arm` names the arm, `drawn` says which one was drawn, whose `reward`
     counts. `propensity` are the odds of all arms, or of the drawn ones alone. `columns` maps our names to theirs; those
-    of `context` (else all that begin with "context."), `time`, `step` and `fingerprint` are the same in all rows of a
-    decision. The other columns are `features`, unless these are given.
+    of `context` (else all that begin with "context."), `time`, `step`, `fingerprint`, `slate` and `slot` are the same
+    in all rows of a decision. The other columns are `features`, unless these are given.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"visit": [1, 1, 2], "arm": ["a", "b", "c"], "drawn": [0, 1, 1], "reward": [0, 1, 0],
@@ -80,7 +80,7 @@ def _read(source: object, names: Names, form: str | None) -> tuple[str, dict[str
             raise InvalidInput(f"format of a long table must be one of {', '.join(_FORMATS)}; got {form!r}")
         if form == "jsonl":
             return name, _objects(path)
-        texts = [str(names.get(one, one)) for one in ("decision_id", "arm", "fingerprint")]
+        texts = [str(names.get(one, one)) for one in ("decision_id", "arm", "fingerprint", "slate")]
         batches = parquet.batches(path, _ROWS) if form == "parquet" else csv.batches(path, _ROWS, texts)
     columns: dict[str, list[Any]] = {}
     for batch in batches:

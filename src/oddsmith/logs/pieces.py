@@ -86,6 +86,8 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
     used = [one for theirs in found.values() for one in listed(theirs)]
     if twice := [one for one in used if list(present).count(one) > 1]:
         raise BadFile(f"{source} must have one column {twice[0]!r}; it has {list(present).count(twice[0])}")
+    if len(places := found.keys() & {"slate", "slot"}) == 1 and not places & layout.columns.keys():
+        del found[places.pop()]  # a word of their own: ours is never there without the other
     kept = COLUMNS if layout.only is None else (*_NEEDED, "offered", *layout.only)
     return {name: theirs for name, theirs in found.items() if name in kept}
 

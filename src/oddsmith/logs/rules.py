@@ -10,6 +10,7 @@ import numpy.typing as npt
 from oddsmith.arrays import Array, Bools, Ints
 from oddsmith.errors import BrokenLog, InvalidInput
 from oddsmith.logs.offers import check_features, check_offers
+from oddsmith.logs.slates import check_slates, slate_column, slot_column
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
@@ -28,6 +29,7 @@ TYPES: dict[str, tuple[type[np.generic], int]] = {
     "bonus": (np.float64, 2),
     "log_weights": (np.float64, 2),
     "step": (np.int64, 1),
+    "slot": (np.int64, 1),
 }
 _WORDS: dict[type[np.generic], str] = {np.int64: "a whole number", np.float64: "a number", np.bool_: "true or false"}
 
@@ -36,11 +38,14 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
     """The column as an array of its type, or one sentence why not."""
     if name in ("decision_id", "fingerprint"):
         return _texts(name, value)
+    if name == "slate":
+        return slate_column(value)
     if name == "time":
         return times(value)
     if name not in TYPES:
         return value
     kind, ndim = TYPES[name]
+    value = slot_column(value) if name == "slot" else value
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -68,6 +73,7 @@ def check_rows(log: "Log") -> None:
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
     check_features(log)
+    check_slates(log)
     if log.eligible is not None:
         _require("eligible", drawn(log.eligible, log.arm), log.arm, "must allow the arm that was drawn")
     if log.propensities is not None:

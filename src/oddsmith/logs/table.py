@@ -13,7 +13,7 @@ from oddsmith.contexts import rows as contexts_of
 from oddsmith.decision import Context, Decision, aligned
 from oddsmith.errors import InvalidInput, NoSuchRow
 from oddsmith.experts.base import check_names
-from oddsmith.logs import offers
+from oddsmith.logs import offers, slates
 from oddsmith.logs.kinds import COMPARED, KINDS, OF_DRAWN_ROWS, USES, FeatureKind, LogKind, Use
 from oddsmith.logs.rules import check_rows, drawn, typed
 
@@ -31,6 +31,7 @@ class Log:
     Where arms came with the call, `offered` has the names of each row, whose odds come first in `propensities` (0
     follows where other rows have more arms, and `eligible` is false there), and `features` what was known of them, or
     of the drawn one, by name; `arms` are then the names that all rows share, None where they differ.
+    Rows with one `slate` were decided together, each for a `slot` from 1 on; None and 0 are decisions that stand alone.
     Anything wrong is refused with column, row and rule. A slice, a mask or a list of numbers gives a log of those rows;
     a number gives a row, and so does iteration: a dict of its columns.
 
@@ -61,6 +62,8 @@ class Log:
     fingerprint: Any = None
     offered: Any = None
     features: Any = None
+    slate: Any = None
+    slot: Ints | None = None
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
 
@@ -113,6 +116,7 @@ class Log:
             raise InvalidInput(f"logs must have advice of the same experts; got {[log.experts for log in logs][:3]}")
         lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
         parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
+        slates.filled(parts)
         whole = offers.taken_out(parts)
         whole |= {name: joined(values) for name, values in aligned(parts).items() if values[0] is not None}
         return cls._trusted(whole, logs[0])
@@ -253,7 +257,8 @@ is unknown (it has no propensities), which allows learning from it (fit_log) and
 
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-_MAY_LACK = ("eligible", "log_weights", "features")  # absence means all arms, no expert slept, nothing known
+_MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
+# absence means all arms, no expert slept, nothing known, decided alone
 
 
 def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:

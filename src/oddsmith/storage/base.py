@@ -202,6 +202,9 @@ class Reading(Foldable, Protocol):
     def of_unit(self, unit: str) -> list[Line]:
         """The decisions of a unit that keeps its own, the first one first."""
 
+    def has_slates(self) -> bool:
+        """Whether some decisions were made together, for the slots of a slate."""
+
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most `limit`."""
 

@@ -35,11 +35,16 @@ _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
 class Draw(NamedTuple):
-    """What a list says of a decision beside its line: the odds of its arm, its unit, and whether an incumbent acted."""
+    """What a list says of a decision beside its line: the odds of its arm, its unit, and whether an incumbent acted.
+
+    `slate` and `slot` are there where it was made together with others.
+    """
 
     unit: str | None
     shadow: bool
     propensity: float
+    slate: str | None = None
+    slot: int | None = None
 
 
 class OwnDraw(NamedTuple):

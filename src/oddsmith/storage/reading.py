@@ -55,6 +55,7 @@ class Queries(NamedTuple):
     changes: str
     of_setting: str  # setting
     of_unit: str  # unit
+    has_slates: str
     windows: str  # kinds that close a window, after, limit
     snapshots: str
     content: str  # position
@@ -135,7 +136,7 @@ class StoreReader(Reading, ABC):
 
     def draws(self, positions: Sequence[int]) -> list[Draw]:
         rows = self._rows(self.queries.draws, positions)
-        return [Draw(unit, bool(shadow), unpack("<d", odds)[0]) for unit, shadow, odds in rows]
+        return [Draw(unit, bool(shadow), unpack("<d", odds)[0], *place) for unit, shadow, odds, *place in rows]
 
     def hold_up(self) -> HoldUp | None:
         return None
@@ -158,6 +159,9 @@ class StoreReader(Reading, ABC):
 
     def of_unit(self, unit: str) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.of_unit, unit)]
+
+    def has_slates(self) -> bool:
+        return bool(self._read(self.queries.has_slates)[0][0])
 
     def windows(self, after: int, limit: int) -> list[Window]:
         closing = ["default"] if self.rule == "sum" else ["default", "reward"]

@@ -46,7 +46,7 @@ class PostgresReader(StoreReader):
         evidence="select position, body, numbers from events where experiment = $1 "
         "and position = any($2) and kind = 'decision' and body is not null",
         draws="select position, unit, body::json ->> 'shadow' is not null, substring(numbers from "
-        "8 * coalesce(body::json ->> 'index', body::json ->> 'arm')::integer + 1 for 8) from events "
+        "8 * coalesce(body::json ->> 'index', body::json ->> 'arm')::integer + 1 for 8), slate, slot from events "
         "where experiment = $1 and position = any($2) and kind = 'decision' and body is not null",
         names="select digest, body from names where experiment = $1 and digest = any($2)",
         features="select digest, body from features where experiment = $1 and digest = any($2)",
@@ -59,6 +59,7 @@ class PostgresReader(StoreReader):
         of_setting=f"select {_LINE} from events found where experiment = $1 and id = $2 and kind = 'configuration' "
         f"and {_FINISHED} order by position",
         of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
+        has_slates=f"select exists (select from events where experiment = $1 and slate is not null and {_FINISHED})",
         windows="select position, id, time, exists (select from events e where e.experiment = $1 "
         "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "
         "when 'decision' then not deferred or exists (select from events a where a.experiment = $1 and a.id = o.id "

@@ -37,7 +37,7 @@ class SQLiteReader(StoreReader):
         evidence="select position, body, numbers from events where position in (select value from json_each(?)) "
         "and kind = 'decision' and body is not null",
         draws="select position, unit, json_extract(body, '$.shadow') is not null, substr(numbers, "
-        "8 * coalesce(json_extract(body, '$.index'), json_extract(body, '$.arm')) + 1, 8) from events "
+        "8 * coalesce(json_extract(body, '$.index'), json_extract(body, '$.arm')) + 1, 8), slate, slot from events "
         "where position in (select value from json_each(?)) and kind = 'decision' and body is not null",
         names="select digest, body from names where digest in (select value from json_each(?))",
         features="select digest, body from features where digest in (select value from json_each(?))",
@@ -47,6 +47,7 @@ class SQLiteReader(StoreReader):
         "and (kind <> 'configuration' or id = 'arms') order by position",
         of_setting=f"select {_LINE} from events where id = ? and kind = 'configuration' order by position",
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
+        has_slates="select exists (select 1 from events where slate is not null)",
         windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
         "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "
         "when 'decision' then not deferred or exists (select 1 from events a where a.id = o.id "
