@@ -24,6 +24,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 import oddsmith
 from oddsmith.service.app import make_app
 from oddsmith.service.clock import Clock
+from oddsmith.service.doors.door import Door
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import KeyRing
 from oddsmith.service.limits import Limits
@@ -163,10 +164,11 @@ def here(
     seconds: float = 30.0,
     rate: Rate | None = None,
     stores: OpenStores | None = None,
+    doors: Sequence[Door] = (),
 ) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
-    app: Any = make_app(open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate)
+    app: Any = make_app(open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate, doors=doors)
     with asked(app, seconds) as served:
         yield served
 

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -14,6 +14,7 @@ from oddsmith.service.access import ANYONE, Forbidden, authorize, check_scope
 from oddsmith.service.clock import Clock
 from oddsmith.service.connections import Connections
 from oddsmith.service.docs_page import docs_page
+from oddsmith.service.doors.door import Door, Refused, Told, Visit
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
@@ -24,7 +25,7 @@ from oddsmith.service.opening import Opened
 from oddsmith.service.page_files import PageFiles, page_folder
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.rates import Rate, TooMany
-from oddsmith.service.response import JSON, Refusal, Response
+from oddsmith.service.response import JSON, Headers, Refusal, Response
 from oddsmith.service.routes import OFFER_BYTES, ROUTES, Route
 from oddsmith.service.wrong_messages import check_keys, sentence
 from oddsmith.spelling import did_you_mean, hint
@@ -48,7 +49,8 @@ _FULL = ("disk is full", "database or disk is full", "No space left")
 class Call(NamedTuple):
     """A request whose body is not read yet: its route, the parameters in its path, its query, and whose key it has.
 
-    `waits`: it may be held open for long, and is given up where the caller is gone.
+    `waits`: it may be held open for long, and is given up where the caller is gone. Of a door's route, `headers` are
+    kept, too, and `body_bytes` is the most that its body may have.
     """
 
     route: Route
@@ -56,19 +58,29 @@ class Call(NamedTuple):
     query: bytes
     key: Key
     waits: bool
+    headers: Headers
+    body_bytes: int | None
+
+    def refused(self, refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
+        """The answer that says no, in the shape of the route's door, with `more` headers."""
+        return _shaped(refusal, self.route, *more)
 
 
 class App:
     """Answers requests by the table of routes; `service` has the experiments, `page` what a browser is shown."""
 
     def __init__(
-        self, service: Service, page: PageFiles, access_log: Callable[[AccessLine], None] | None = None
+        self,
+        service: Service,
+        page: PageFiles,
+        access_log: Callable[[AccessLine], None] | None = None,
+        doors: Sequence[Door] = (),
     ) -> None:
-        self.service, self._page, self._access_log = service, page, access_log
+        self.service, self._page, self._access_log, self._doors = service, page, access_log, doors
         self._routes = {(route.method, route.path): route for route in service.routes if "{" not in route.path}
         self._decoders = {
-            route.handler: msgspec.json.Decoder(route.message, strict=route.method == "POST")  # a query is all strings
-            for route in service.routes
+            route.handler: msgspec.json.Decoder(route.message, strict=route.method != "GET")  # a query is all strings
+            for route in (*service.routes, *(route for door in doors for route in door.routes))
             if route.message is not None
         }
 
@@ -77,16 +89,20 @@ class App:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
         if route is None:
-            file = self._page.answer(method, scope["path"], scope["headers"])
-            match = file or _find(self.service.routes, method, scope["path"], scope["raw_path"].decode("latin-1"))
+            match = self._match(method, scope)
             if isinstance(match, Response):
                 self._note(AccessLine(method, "", match.status, 0.0, len(match.body)))
                 return match
             route, parameters = match
         key = ANYONE
         if self.service.ring is not None:
-            sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            access = authorize(self.service.ring, sent.decode("latin-1"), route.scopes)
+            if route.door is None:
+                sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"").decode(
+                    "latin-1"
+                )
+            else:
+                sent = f"Bearer {route.door.token(scope['headers'])}"
+            access = authorize(self.service.ring, sent, route.scopes)
             if isinstance(access, Refusal):
                 return self._refuse(route, access, scope)
             key = access
@@ -95,14 +111,26 @@ class App:
                 self.service.rates.count_call(key.name, key.rate)
             except TooMany as error:
                 return self._refuse(route, _refusal(error, route, b""), scope, key.name)
-        return Call(route, parameters, scope["query_string"], key, route.waits)
+        limit = None if route.door is None else route.body_bytes
+        return Call(route, parameters, scope["query_string"], key, route.waits, scope["headers"], limit)
+
+    def _match(self, method: str, scope: HttpScope) -> tuple[Route, dict[str, str]] | Response:
+        """The route of a path that is not in the table as it is: of the page, of a door, or with a parameter."""
+        file = self._page.answer(method, scope["path"], scope["headers"])
+        if file is not None:
+            return file
+        raw = scope["raw_path"].decode("latin-1")
+        for door in self._doors:
+            if (found := door.find(method, raw, scope["query_string"])) is not None:
+                return found
+        return _find(self.service.routes, method, scope["path"], raw)
 
     def _refuse(self, route: Route, refusal: Refusal, scope: HttpScope, key: str = "") -> Response:
         """The answer to a head that is refused, counted; too many wrong keys from one address close the connection."""
         self.service.metrics.series(route.path, refusal.status)[0].inc()
         address = scope.get("client") or ("",)
         closed = refusal.status == 401 and self.service.wrong_keys.too_many(address[0])
-        response = refusal.response(*[(b"connection", b"close")] * closed)
+        response = _shaped(refusal, route, *[(b"connection", b"close")] * closed)
         self._note(AccessLine(route.method, route.path, response.status, 0.0, len(response.body), key))
         return response
 
@@ -117,7 +145,9 @@ class App:
             query = dict(parse_qsl(call.query.decode("latin-1"), keep_blank_values=True))
             body = _encode(query | call.parameters)
         try:
-            if route.message is None:
+            if route.door is not None:
+                name, answer = await self._visit(call, body)
+            elif route.message is None:
                 check_scope(call.key, frozenset() if route.each else route.scopes, None)
                 answer = await route.handler(self.service, call.key)
             else:
@@ -136,21 +166,32 @@ class App:
                     self.service.rates.count_entries(call.key.name, call.key.rate, len(message))
                 sender = (call.key.name,) if route.method == "POST" else ()
                 answer = await route.handler(experiment, message, *sender)
-            response = answer if isinstance(answer, Response) else Response(200, _encode(answer), JSON)
-        except (OddsmithError, msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            response = _refusal(error, route, body).response()
+            response = answer if isinstance(answer, Response) else Response(route.status, _encode(answer), JSON)
         except Exception as error:
-            _log.error("%s %s failed: %s", route.method, route.path, place_of(error, frames=30))
-            response = Refusal(500, "internal", "the service has failed; see its log").response()
+            response = _shaped(_refusal(error, route, body), route)
         answers, seconds = self.service.metrics.series(route.path, response.status)
         answers.inc()
         took = time.perf_counter() - start
         seconds.observe(took)
         if self._access_log is not None:
-            id = answer.id if isinstance(answer, DecisionAnswer | EventAnswer) else None
+            id = answer.id if isinstance(answer, DecisionAnswer | EventAnswer | Told) else None
             facts = round(took * 1000, 3), len(response.body), call.key.name, name, id
             self._access_log(AccessLine(route.method, route.path, response.status, *facts))
         return response
+
+    async def _visit(self, call: Call, body: bytes) -> tuple[str | None, Any]:
+        """What a door's route answers, and of which experiment; None where it is about all of them."""
+        route, experiments = call.route, self.service.experiments
+        message = None if route.message is None else self._decoders[route.handler].decode(body)
+        visit = Visit(call.parameters, call.query, call.headers, call.key, message)
+        if route.each:
+            return None, await route.handler(self.service, visit)
+        name = call.parameters.get("experiment")
+        if name is None and len(experiments) == 1:
+            (name,) = experiments
+        experiment = experiments.get(name or "")
+        self._check(call, name, experiment)
+        return name, await route.handler(experiment, visit)
 
     def _check(self, call: Call, name: str | None, experiment: Experiment | None) -> None:
         """Refuses what the key does not allow, a name that no experiment has, and one that is not ready."""
@@ -180,14 +221,16 @@ def make_app(
     access_log: Callable[[AccessLine], None] | None = None,
     room: Connections | None = None,
     dashboard: bool = True,
+    doors: Sequence[Door] = (),
 ) -> Limits:
     """The ASGI application that serves these experiments, and closes their stores at its end.
 
     `rate` is that of keys that have none of their own; `access_log` is given a line for each answer; `room`
-    has the connections of its server, for metrics. Without `dashboard` there is no page.
+    has the connections of its server, for metrics. Without `dashboard` there is no page. `doors` are those that are
+    open: paths that are not our own are theirs, if they know them.
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log)
+    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log, doors)
     sizes = {route.path: route.body_bytes for route in ROUTES}
     if any(one.arms is None for one in opened):
         sizes["/v1/decide"] = OFFER_BYTES
@@ -221,9 +264,19 @@ def _find(routes: Sequence[Route], method: str, path: str, raw: str) -> tuple[Ro
     return Refusal(404, "not_found", f"there is no path {path!r:.80}{near}").response()
 
 
+def _shaped(refusal: Refusal, route: Route, *more: tuple[bytes, bytes]) -> Response:
+    """The answer that says no, in the shape of the route's door, with `more` headers."""
+    if route.door is None:
+        return refusal.response(*more)
+    response = route.door.refused(refusal, route)
+    return response._replace(headers=[*response.headers, *more])
+
+
 def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
-    """The refusal that an error stands for."""
+    """The refusal that an error stands for; one that is not foreseen is in the log."""
     text = str(error)
+    if isinstance(error, Refused):
+        return Refusal(error.status, error.code, text)
     if isinstance(error, TooMany):
         return Refusal(429, "too_many", text, error.seconds)
     if isinstance(error, msgspec.ValidationError) and route.message is not None:
@@ -232,4 +285,7 @@ def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
         return Refusal(400, "malformed", f"the body must be JSON; {text:.200}")
     if isinstance(error, StoreFailed) and any(word in text for word in _FULL):
         return Refusal(507, "disk_full", text)
+    if not isinstance(error, OddsmithError):
+        _log.error("%s %s failed: %s", route.method, route.path, place_of(error, frames=30))
+        return Refusal(500, "internal", "the service has failed; see its log")
     return Refusal(*next((_KINDS[kind] for kind in _KINDS if isinstance(error, kind)), (422, "invalid")), text)

@@ -27,7 +27,8 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 _CLOSE = (b"connection", b"close")
 _LENIENT = 4  # times the limit: a longer body is refused before it has come
-_ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"authorization", b"expect"})
+_KEYS = (b"authorization", b"ocp-apim-subscription-key")
+_ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"expect", *_KEYS})
 
 
 async def _nothing() -> None:
@@ -48,7 +49,8 @@ class Limits:
     """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
 
     `enter` reads the head alone: it returns what `app` takes beside the body, or an answer for which no body is read.
-    What it returned may have a true `waits`: then it is given up where its caller is gone. `begin` and `end` are
+    What it returned may have a true `waits`: then it is given up where its caller is gone; `body_bytes`, the limit of
+    its body; and `refused`, which makes answers of refusals. `begin` and `end` are
     awaited at the start and the end of the server, and `drain` is called when the end is near.
     `body_bytes` limits the bodies of paths, and `body` those of all others; at most the limit is kept of a body,
     however it is sent. `target` limits path and query, `headers` and `header_bytes` the rest of the head. `local` is
@@ -76,8 +78,8 @@ class Limits:
         response = await self.respond(scope, receive)
         if response is not None:
             own = {name for name, _ in response.headers}
-            length = (b"content-length", b"%d" % len(response.body))
-            headers = [length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
+            length = [] if response.status == 204 else [(b"content-length", b"%d" % len(response.body))]
+            headers = [*length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             await send({"type": "http.response.body", "body": b"" if response.status == 304 else response.body})
 
@@ -94,19 +96,21 @@ class Limits:
         if isinstance(call, Response):
             call = _without_body(call, once)
         else:
-            limit = self.body_bytes.get(scope["path"], self.body)
+            limit = getattr(call, "body_bytes", None) or self.body_bytes.get(scope["path"], self.body)
+            shape = getattr(call, "refused", Refusal.response)
             try:
                 body = await _gathered(receive, limit, once, twice)
                 if body is None:
                     return None
-                if isinstance(body, Response):
-                    return body
+                if isinstance(body, Refusal):
+                    return shape(body, _CLOSE)
                 answering = self.app(call, body)
                 call = await (_unless_gone(answering, receive) if getattr(call, "waits", False) else answering)
                 if call is None:
                     return None
             except asyncio.CancelledError:  # the server stops, and waits no longer
-                call = _final(503, "stopping", "the service has stopped before this was done; send it again, same id")
+                why = "the service has stopped before this was done; send it again, same id"
+                call = shape(Refusal(503, "stopping", why), _CLOSE)
         response: Response = call
         return response
 
@@ -137,7 +141,7 @@ class Limits:
         return None
 
 
-async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes) -> bytes | Response | None:
+async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes) -> bytes | Refusal | None:
     """The whole body, or the refusal of the one that the head announces; None if the caller is gone."""
     if twice:
         return _malformed(f"the header {twice.decode()} must be sent once")
@@ -208,12 +212,12 @@ def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
     return response._replace(headers=list(dict.fromkeys([*response.headers, _CLOSE])))
 
 
-def _malformed(why: str) -> Response:
-    return _final(400, "malformed", why)
+def _malformed(why: str) -> Refusal:
+    return Refusal(400, "malformed", why)
 
 
-def _too_large(limit: int) -> Response:
-    return _final(413, "too_large", f"the body must have at most {limit:,} bytes")
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "too_large", f"the body must have at most {limit:,} bytes")
 
 
 def _final(status: int, code: str, why: str) -> Response:

@@ -4,7 +4,7 @@ A new route is one entry here and one function in `handlers` (and its messages, 
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oddsmith.service import checking as c
 from oddsmith.service import deciding as d
@@ -15,6 +15,9 @@ from oddsmith.service import messages as m
 from oddsmith.service import reading as r
 from oddsmith.service import reading_messages as rm
 from oddsmith.service.keys import Scope
+
+if TYPE_CHECKING:
+    from oddsmith.service.doors.door import Door
 
 __all__ = ["BODY_BYTES", "OFFER_BYTES", "ROUTES", "Route"]
 
@@ -35,6 +38,7 @@ class Route(NamedTuple):
     returns an `answer` (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or admin; without
     scopes no key is needed. `path` may end in one {parameter}. `each`: without a message, a key for some experiments is
     enough, and the answer is about these. `waits`: the call is held open, and given up where the caller is gone.
+    `status` is that of an answer that is no `Response`. A route of a `door` has handlers of another form, see `Visit`.
     """
 
     method: str
@@ -48,6 +52,8 @@ class Route(NamedTuple):
     body_bytes: int = BODY_BYTES
     each: bool = False
     waits: bool = False
+    status: int = 200
+    door: "Door | None" = None
 
     @property
     def name(self) -> str:

@@ -99,7 +99,8 @@ class Wire(HttpToolsProtocol):
         if response is None or cycle.disconnected:
             return
         cycle.keep_alive &= (b"connection", b"close") not in response.headers
-        head = head_of(response.status, tuple(response.headers), cycle.keep_alive) % len(response.body)
+        head = head_of(response.status, tuple(response.headers), cycle.keep_alive)
+        head = head if response.status == 204 else head % len(response.body)
         cycle.response_started = cycle.response_complete = True
         is_bare = scope["method"] == "HEAD" or response.status == 304  # which have the length of what they leave out
         self.transport.write(head if is_bare else head + response.body)
@@ -249,11 +250,13 @@ class Wire(HttpToolsProtocol):
 
 @lru_cache(maxsize=256)
 def head_of(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:
-    """The head of an answer, with a place for the length of its body."""
+    """The head of an answer, with a place for the length of its body; one without content (204) has none."""
     own = {name for name, _ in headers}
     pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
     pairs += [] if keep_alive or b"connection" in own else [(b"connection", b"close")]
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *(b": ".join(pair) for pair in pairs)]
+    if status == 204:
+        return b"\r\n".join(lines) + b"\r\n\r\n"
     return b"\r\n".join(lines).replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
 
 

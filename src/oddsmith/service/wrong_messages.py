@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import msgspec
 
 from oddsmith.errors import InvalidInput
-from oddsmith.service.messages import PATTERNS, DecideEntry, RewardEntry
+from oddsmith.service.messages import PATTERNS
 from oddsmith.spelling import did_you_mean
 
 __all__ = ["check_keys", "sentence"]
@@ -49,23 +49,37 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     location = _PLACE.search(error)
     place = location[1] if location else ""
     text = error[: location.start()] if location else error
-    entries: dict[str, type[msgspec.Struct]] = {"decisions": DecideEntry, "rewards": RewardEntry}
-    fields = entries.get(place[1:].partition("[")[0], message)
-    names = ", ".join(fields.__struct_fields__)
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(_struct_at(message, place))}
+    names = ", ".join(types)
     where = f"{place.removeprefix('.')}: " if place else ""
     if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
         return f"{where}{missing[1]} must be given; got none. Fields: {names}"
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
         name = unknown[1][:80]
-        return f"{where}{name} is not a field; {did_you_mean(name, fields.__struct_fields__)}Allowed: {names}"
+        return f"{where}{name} is not a field; {did_you_mean(name, list(types))}Allowed: {names}"
     what, got = place.removeprefix(".") or "the body", _got(body, place)
     if text.startswith("Invalid enum value"):
-        choices = get_args(get_type_hints(fields)[what.rpartition(".")[2]])
+        choices = get_args(types[what.rpartition(".")[2]])
         return f"{what} must be {' or '.join(choices)}{got}"
     for form, allowed in _FORMS:
         if match := re.fullmatch(form, text, re.DOTALL):
             return f"{what} must be {allowed(match)}{got}"
     return f"{what} is not allowed{got}; {text}"
+
+
+def _struct_at(message: Any, place: str) -> Any:
+    """The innermost struct on the way to a place."""
+    for name, _ in _STEP.findall(place):
+        types = {field.encode_name: field.type for field in msgspec.structs.fields(message)}
+        message = _inside(types.get(name)) or message
+    return message
+
+
+def _inside(kind: Any) -> Any:
+    """The struct in a type: itself, or what a list or a choice of types holds; None where there is none."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    return next((found for one in get_args(kind) if (found := _inside(one)) is not None), None)
 
 
 def check_keys(body: bytes) -> None:

@@ -1,0 +1,3 @@
+"""Doors: the APIs of others, in front of our own calls."""
+
+__all__: list[str] = []

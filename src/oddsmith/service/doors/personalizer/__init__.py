@@ -1,0 +1,3 @@
+"""The API of Azure AI Personalizer; see docs/reference/personalizer.md."""
+
+__all__: list[str] = []

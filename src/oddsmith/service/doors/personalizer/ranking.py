@@ -1,0 +1,78 @@
+"""Rank: the actions of a call as an offer, and a decision as a ranking."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from oddsmith.errors import InvalidInput
+from oddsmith.service.deciding import decide
+from oddsmith.service.doors.door import Visit
+from oddsmith.service.doors.personalizer.features import flat_features
+from oddsmith.service.doors.personalizer.messages import Id, RankAnswer, Ranked, RankRequest
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.messages import DecideEntry
+from oddsmith.storage.events import is_id
+
+__all__ = ["event_id", "offer_of", "rank", "ranking_of", "text_of"]
+
+
+async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
+    """The ranking of a decision that is on disk."""
+    request: RankRequest = visit.message
+    arms = offer_of(request)
+    excluded = {text_of(one) for one in request.excluded_actions or ()}
+    eligible = [arm for arm in arms if arm not in excluded]
+    if not eligible:
+        raise InvalidInput(f"excludedActions must leave at least one action; got all {len(arms)} of them")
+    answer = await decide(
+        experiment,
+        DecideEntry(
+            context=flat_features(request.context_features or [], "contextFeatures"),
+            arms=arms,
+            id=event_id(request.event_id, visit),
+            eligible=eligible if len(eligible) < len(arms) else None,
+            deferred=bool(request.defer_activation),
+            odds=True,
+        ),
+        visit.sender,
+    )
+    odds = answer.odds if isinstance(answer.odds, dict) else {}
+    if not answer.new and (arms.keys() - odds.keys() or any(odds[arm] and arm not in eligible for arm in odds)):
+        had = f"eventId {answer.id!r} was ranked before with other actions"
+        raise InvalidInput(f"{had}; send the same ones, or another eventId")
+    return RankAnswer(ranking_of(odds, list(arms), excluded, answer.arm), answer.id, answer.arm)
+
+
+def offer_of(request: RankRequest) -> dict[str, object]:
+    """The actions as arms with features; ids that are numbers as text."""
+    arms: dict[str, object] = {}
+    for action in request.actions:
+        id = action.id if type(action.id) is str else text_of(action.id)
+        if id in arms:
+            raise InvalidInput(f"ids of actions must be distinct; got {id!r:.60} twice")
+        arms[id] = flat_features(action.features, f"features of action {id!r:.60}", needed=True)
+    return arms
+
+
+def text_of(id: Id) -> str:
+    """An id as text; numbers are written as JSON has them."""
+    return id if isinstance(id, str) else str(id)
+
+
+def event_id(given: Id | None, visit: Visit) -> str | None:
+    """The id of an event: as it is given, or that of the request, so that one that is sent again is no second event."""
+    if given is None:
+        sent = visit.header(b"x-ms-client-request-id")
+        return sent if is_id(sent) else None
+    id = text_of(given)
+    if not is_id(id):
+        raise InvalidInput(f"eventId must have 1 to 256 characters, none of them NUL; got {id!r:.60}")
+    return id
+
+
+def ranking_of(odds: Mapping[str, float], arms: Sequence[str], excluded: Collection[str], drawn: str) -> list[Ranked]:
+    """Actions that are excluded at their places with probability 0; in the others the drawn one, then by odds.
+
+    >>> [one.id for one in ranking_of({"a": 0.0, "b": 0.7, "c": 0.1, "d": 0.2}, "abcd", {"a"}, "c")]
+    ['a', 'c', 'b', 'd']
+    """
+    free = iter(sorted((arm for arm in arms if arm not in excluded), key=lambda arm: (arm != drawn, -odds[arm])))
+    return [Ranked(arm, 0.0) if arm in excluded else Ranked(one := next(free), odds[one]) for arm in arms]

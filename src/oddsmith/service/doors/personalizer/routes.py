@@ -1,0 +1,65 @@
+"""The routes of Personalizer's API: since which version, and with which code a wrong call is refused.
+
+A new route is one entry here and one function, which takes the experiment and a `Visit`.
+"""
+
+from typing import NamedTuple
+
+from oddsmith.service.doors.personalizer import events as e
+from oddsmith.service.doors.personalizer import messages as m
+from oddsmith.service.doors.personalizer import ranking as r
+from oddsmith.service.keys import Scope
+from oddsmith.service.routes import OFFER_BYTES, Route
+
+__all__ = ["TABLE", "VERSIONS", "Way"]
+
+VERSIONS = ("v1.0", "v1.1-preview.1", "v1.1-preview.2", "v1.1-preview.3", "2022-09-01-preview")
+"""The versions in their order; the last one is a parameter of the query, the others stand in the path."""
+
+_DECIDE: frozenset[Scope] = frozenset({"decide"})
+_REWARD: frozenset[Scope] = frozenset({"reward"})
+
+
+class Way(NamedTuple):
+    """A route, the number of the first version that has it, and the code of what is wrong with a call."""
+
+    since: int
+    code: str
+    route: Route
+
+
+def _way(method: str, path: str, handler: object, summary: str, **more: object) -> Way:
+    """A way whose bodies may be as long as an offer."""
+    since, code = more.pop("since", 0), more.pop("code", "BadRequest")
+    return Way(since, code, Route(method, f"/personalizer{path}", handler, summary, body_bytes=OFFER_BYTES, **more))  # type: ignore[arg-type]
+
+
+TABLE: tuple[Way, ...] = (
+    _way(
+        "POST",
+        "/rank",
+        r.rank,
+        "Draw an action.",
+        scopes=_DECIDE,
+        message=m.RankRequest,
+        status=201,
+        code="InvalidRankRequest",
+    ),
+    _way(
+        "POST",
+        "/events/{event}/reward",
+        e.reward,
+        "Reward an event.",
+        scopes=_REWARD,
+        message=m.RewardRequest,
+        code="InvalidRewardRequest",
+    ),
+    _way(
+        "POST",
+        "/events/{event}/activate",
+        e.activate,
+        "Count it.",
+        scopes=_DECIDE | _REWARD,
+        code="InvalidEventIdToActivate",
+    ),
+)
