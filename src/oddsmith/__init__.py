@@ -99,6 +99,7 @@ from oddsmith.policies import (
 )
 from oddsmith.policies.base import Policy, decide, fold
 from oddsmith.rewards import RewardScale, binarize
+from oddsmith.slate import Slot
 from oddsmith.uniforms import Uniforms
 
 __version__ = "0.1.0"
@@ -176,6 +177,7 @@ __all__ = [
     "Schema",
     "ServiceError",
     "SharedExperts",
+    "Slot",
     "SquareCB",
     "StoreFailed",
     "TableExperts",

@@ -19,6 +19,7 @@ from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.parts.counts import arm_names
+from oddsmith.slate import filled, slate_of, slots_of
 from oddsmith.spelling import did_you_mean
 from oddsmith.uniforms import Uniforms
 
@@ -100,10 +101,28 @@ class Agent:
             call = call_of(self.policy, self.arms, context, arms, eligible)
             step = self._take(1)
             try:
-                odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
-                return call.named(draw(_single(odds), context, self._uniforms(step), eligible=call.mask, step=step))
+                return self._one(call, context, step)
             except BaseException:
                 self._give_back(step, 1)
+                raise
+
+    def decide_slate(
+        self, context: Context, *, arms: object = None, slots: object = 3, eligible: object = None
+    ) -> list[Decision]:
+        """A decision for each slot of a page: the first from all arms, each next one from those that are left.
+
+        `slots` is how many there are, or a list of `Slot`. The context is joined by "slot", the slot's number from 1
+        on (a row of numbers has it behind), and its features. Odds are exact given the slots before, whose arms are
+        not in `eligible`; each decision is learnt like any other.
+        """
+        places = slots_of(slots)
+        with self._reading:
+            calls = slate_of(call_of(self.policy, self.arms, context, arms, eligible), context, places)
+            first = self._take(len(calls))
+            try:
+                return filled(calls, lambda call, place: self._one(call, call.context, first + place))
+            except BaseException:
+                self._give_back(first, len(calls))
                 raise
 
     def decide_batch(self, contexts: Context, *, arms: object = None, eligible: object = None) -> Decision:
@@ -234,6 +253,11 @@ class Agent:
         index = np.asarray(decision.index)
         if decision.index is None or np.any(index >= len(names)) or np.any(np.array(names)[index] != decision.arm):
             raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
+
+    def _one(self, call: Call, context: Context, step: int) -> Decision:
+        """The decision of a call for one context."""
+        odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
+        return call.named(draw(_single(odds), context, self._uniforms(step), eligible=call.mask, step=step))
 
     def _drawn(self, call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
