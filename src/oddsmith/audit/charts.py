@@ -18,6 +18,7 @@ from oddsmith.progress import progress
 from oddsmith.saving import unpack_part
 from oddsmith.storage.accounts import Account, Count, Shown
 from oddsmith.storage.base import Line, Reading, Snapshot
+from oddsmith.storage.changes import window_of
 from oddsmith.storage.due import in_order
 from oddsmith.storage.folding import Folded, roster_change, settle
 from oddsmith.storage.rows import EARLY
@@ -153,7 +154,7 @@ def _look_at_clock(chart: Chart, line: Line) -> None:
 
 def _read_windows(chart: Chart) -> None:
     """How many reward windows were opened, and how many are open that should be closed: by then, or after a day."""
-    window, after = chart.reading.about.get("window_s"), 0
+    window, after = window_of(chart.reading), 0
     patience = _DAY if window is None else window + _GRACE
     while after < chart.head and (windows := chart.reading.windows(after, _WINDOWS)):
         after = windows[-1].position

@@ -13,6 +13,7 @@ from oddsmith.errors import OddsmithError
 from oddsmith.rewards import RewardScale
 from oddsmith.spelling import counted
 from oddsmith.storage.address import public_address
+from oddsmith.storage.changes import window_of
 from oddsmith.storage.opening import open_reader
 from oddsmith.weights import posterior
 
@@ -44,7 +45,7 @@ def _unmatched(chart: Chart) -> Symptom:
 
 
 def _waiting(chart: Chart) -> Symptom:
-    window, n, total = chart.reading.about.get("window_s"), chart.overdue, chart.opened
+    window, n, total = window_of(chart.reading), chart.overdue, chart.opened
     if window is not None:
         if not n:
             return Symptom("ok", f"every reward window of {window:g} s was closed in time")

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from oddsmith.arms import Arms
@@ -21,7 +22,8 @@ from oddsmith.service.windows import Windows
 from oddsmith.service.writer import Writer
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Erased, Line, Receipt
-from oddsmith.storage.events import Event
+from oddsmith.storage.changes import setting_of
+from oddsmith.storage.events import SETTINGS, Event
 from oddsmith.storage.rows import AnotherValue
 from oddsmith.uniforms import Uniforms
 
@@ -29,6 +31,7 @@ __all__ = ["EVERYTHING", "Experiment", "OTHERS"]
 
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
+_SETTINGS_EVERY = 1.0  # seconds between two looks at what other replicas have changed
 _THREADS = 8  # for experts that are other people's code
 _THREADS_S = 10.0  # seconds that they are kept after the last decision
 OTHERS = "others"
@@ -40,7 +43,8 @@ _log = logging.getLogger(__name__)
 class Experiment:
     """One experiment, made inside a running event loop; `begin` before and `end` after use.
 
-    While it is idle nothing of it wakes, but for windows that close and contexts that are to be erased.
+    While it is idle nothing of it wakes, but for windows that close and contexts that are to be erased. `settings` are
+    those of the policy file, or of the last `change` of them in the log.
     """
 
     def __init__(
@@ -65,8 +69,11 @@ class Experiment:
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
         self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
-        self._alarms, self._windows = alarms or Alarms(clock), self._new_windows()
+        self._alarms = alarms or Alarms(clock)
+        self._windows: Windows | None = None
+        self.change: Line | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._erasing: asyncio.Task[None] | None = None
 
     @property
     def arms(self) -> Arms | None:
@@ -79,14 +86,13 @@ class Experiment:
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
+        await self._read_settings()
         await self.follower.begin()
         self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
-        self._tasks.append(asyncio.create_task(self.follower.run(self.opened.poll)))
-        if self._windows is not None:
-            alarms = None if self.settings.shared else self._alarms
-            self._tasks.append(asyncio.create_task(self._windows.run(alarms)))
-        if self.settings.erase_after_days is not None and self.opened.writes:
-            self._tasks.append(asyncio.create_task(self._erase(self.settings.erase_after_days * _DAY)))
+        self._begin(self.follower.run(self.opened.poll))
+        self._keep_settings()
+        if self.settings.shared and self.opened.writes:
+            self._begin(self._follow_settings())
 
     async def end(self) -> None:
         """Stop following, keep a snapshot, let go of the store."""
@@ -102,6 +108,11 @@ class Experiment:
             if self._threads is not None:  # a call that never returns is left behind
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
+
+    async def take_settings(self) -> None:
+        """Take the settings that the log has last in place of those that there are."""
+        if await self._read_settings():
+            self._keep_settings()
 
     async def append(self, event: Event) -> Receipt:
         """The receipt of an event that is on disk; one that is refused raises."""
@@ -152,11 +163,45 @@ class Experiment:
             self._threads.shutdown(wait=False)
             self._threads = None
 
-    def _new_windows(self) -> Windows | None:
-        if self.settings.window is None or not self.opened.writes:
-            return None
-        close = self.settings.window, self.settings.default
-        return Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
+    async def _read_settings(self) -> bool:
+        """Whether the log has other settings than those that there are, which are then replaced."""
+        changes = await asyncio.to_thread(self.store.of_setting, SETTINGS)
+        if not changes or changes[-1] == self.change:
+            return False
+        self.change = changes[-1]
+        self.settings = self.opened.settings.changed(setting_of(self.change), self.scale)
+        return True
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self._tasks.append(asyncio.create_task(work))
+        return self._tasks[-1]
+
+    def _keep_settings(self) -> None:
+        """Close windows and erase contexts as the settings say from now on; what is only looked at is left alone."""
+        if not self.opened.writes:
+            return
+        window, age = self.settings.window, self.settings.erase_after_days
+        if window is not None and self._windows is not None:
+            self._windows.change(window, self.settings.default)
+        elif window is not None:
+            close = window, self.settings.default
+            self._windows = Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
+            self._begin(self._windows.run(None if self.settings.shared else self._alarms))
+        if self._erasing is not None:
+            self._erasing.cancel()
+            self._tasks.remove(self._erasing)
+            self._erasing = None
+        if age is not None:
+            if self.settings.shared:  # others may erase at any time
+                self.follower.forget(for_good=True)
+            self._erasing = self._begin(self._erase(age * _DAY))
+
+    async def _follow_settings(self) -> None:
+        """Take the settings that other replicas change."""
+        while True:
+            await asyncio.sleep(_SETTINGS_EVERY)
+            with suppress(StoreFailed):  # requests that need an answer tell the store's trouble
+                await self.take_settings()
 
     def _written(self) -> None:
         """There are new events on disk."""

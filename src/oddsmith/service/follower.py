@@ -80,8 +80,7 @@ class Follower:
         self._name, self._wake = opened.file.name, asyncio.Event()
         self._reached = Reached()
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
-        erases = opened.settings.erase_after_days is not None
-        self._ladder = Ladder(empty=opened.settings.shared and erases)  # others may erase at any time
+        self._ladder = Ladder()
         self._oldest = inf
         self._next_refold, self._gathered_at = 0.0, -1
         self.learning = asyncio.Lock()
@@ -117,9 +116,9 @@ class Follower:
         """How long the oldest event has waited that was seen in the log and is not in the state."""
         return max(0.0, self._clock() - self._oldest)
 
-    def forget(self) -> None:
+    def forget(self, *, for_good: bool = False) -> None:
         """Contexts are erased: what is folded again begins where it would after a restart, and on every replica."""
-        self._ladder.cut(0)
+        self._ladder.forget(for_good)
 
     def wake(self) -> None:
         """There may be something new."""

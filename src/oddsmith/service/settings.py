@@ -1,11 +1,14 @@
 """What an experiment needs beside its policy: the table [service] of a policy file."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from oddsmith.errors import InvalidInput, OddsmithError
 from oddsmith.files import PolicyFile
 from oddsmith.files.keys import Keys
+from oddsmith.rewards import RewardScale
 from oddsmith.storage.address import public_address
 from oddsmith.storage.base import Late, Rule
 
@@ -45,6 +48,17 @@ class Settings:
     def place(self) -> str:
         """The store as people may see it: without the passwords of a database."""
         return public_address(self.store)
+
+    def changed(self, value: Mapping[str, Any], scale: RewardScale) -> "Settings":
+        """These settings with what a `ConfigurationChange` in the log says of them, in the units of `scale`."""
+        default, shadow = scale.reward(value["default_reward"]), value["shadow"]
+        return replace(
+            self,
+            window=value["window_s"],
+            default=default,
+            shadow=shadow,
+            erase_after_days=value["erase_after_days"],
+        )
 
 
 def read_settings(file: PolicyFile) -> Settings:

@@ -41,6 +41,11 @@ class Windows:
         self._wake, self._alarm = asyncio.Event(), inf
         self.next_close = inf
 
+    def change(self, window: float, default: float) -> None:
+        """From now on all windows that are open have this length, and close with this default."""
+        self._window, self._default = window, default
+        self.wake()
+
     def wake(self) -> None:
         """A window may have opened."""
         self._wake.set()

@@ -59,8 +59,7 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
         return f"{where}{name} is not a field; {did_you_mean(name, list(types))}Allowed: {names}"
     what, got = place.removeprefix(".") or "the body", _got(body, place)
     if text.startswith("Invalid enum value"):
-        choices = get_args(types[what.rpartition(".")[2]])
-        return f"{what} must be {' or '.join(choices)}{got}"
+        return f"{what} must be {' or '.join(_choices(types[what.rpartition('.')[2]]))}{got}"
     for form, allowed in _FORMS:
         if match := re.fullmatch(form, text, re.DOTALL):
             return f"{what} must be {allowed(match)}{got}"
@@ -80,6 +79,11 @@ def _inside(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     return next((found for one in get_args(kind) if (found := _inside(one)) is not None), None)
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words of a type that allows some, or none of them."""
+    return [word for one in get_args(kind) for word in ([one] if isinstance(one, str) else _choices(one))]
 
 
 def check_keys(body: bytes) -> None:

@@ -25,10 +25,12 @@ __all__ = [
     "Event",
     "ExpertChange",
 ]
-__all__ += ["LONGEST_ID", "OwnDraw", "Reward", "is_id"]
+__all__ += ["LONGEST_ID", "OwnDraw", "Reward", "SETTINGS", "is_id"]
 
 ARMS = "arms"
 """The setting of a `ConfigurationChange` that says all arms from there on: those there were, and new ones behind."""
+SETTINGS = "personalizer"
+"""The setting of a `ConfigurationChange` that stands over the policy file from there on; the last one counts."""
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")

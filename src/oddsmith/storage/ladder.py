@@ -15,13 +15,12 @@ _BYTES = 64 * 2**20  # of all of them together; the newest always stays
 class Ladder:
     """A fold that must begin anew begins at the newest state here that is early enough: near, and not on disk.
 
-    Where contexts are erased it must begin where it would after a restart: states from before are then cut off, and one
-    that is `empty` keeps none.
+    Where contexts are erased it must begin where it would after a restart: then states from before are forgotten.
     """
 
-    def __init__(self, *, empty: bool = False) -> None:
+    def __init__(self) -> None:
         self._kept: list[Folded] = []
-        self._empty = empty
+        self._empty = False
         self._steps = 0
 
     def keep(self, folded: Folded, steps: int) -> None:
@@ -42,6 +41,10 @@ class Ladder:
         """A copy of the newest state at or before a position, to be written into; None if there is none."""
         found = next((kept for kept in reversed(self._kept) if kept.position <= latest), None)
         return None if found is None else copied(found)
+
+    def forget(self, for_good: bool) -> None:
+        """Forget all states; and `for_good`, keep none from now on."""
+        self._kept, self._empty = [], self._empty or for_good
 
     def cut(self, position: int) -> None:
         """Forget the states from this position on: what they learnt was rewritten."""

@@ -1,6 +1,6 @@
 """The messages of Personalizer's API as types; fields that it does not know are passed over."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -8,6 +8,7 @@ from msgspec import Meta
 from oddsmith.service.doors.door import Told
 
 __all__ = ["Action", "MOST_ACTIONS", "RankAnswer", "RankRequest", "Ranked", "RewardRequest"]
+__all__ += ["ServiceConfiguration"]
 
 MOST_ACTIONS = 50
 Id: TypeAlias = str | int | float  # programs send numbers, too
@@ -55,3 +56,21 @@ class RewardRequest(msgspec.Struct):
     """The reward of an event."""
 
     value: float
+
+
+class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
+    """The configuration of a service, whole; what is null or left out of the rest stays as it is."""
+
+    reward_wait_time: str
+    default_reward: Annotated[float, Meta(ge=-1, le=1)]
+    reward_aggregation: Annotated[str, Meta(max_length=256)]
+    exploration_percentage: Annotated[float, Meta(ge=0, le=1)]
+    model_export_frequency: str
+    log_retention_days: Annotated[float, Meta(ge=-1, le=36_500)]
+    log_mirror_enabled: bool | None = None
+    log_mirror_sas_uri: Annotated[str, Meta(max_length=2048)] | None = None
+    learning_mode: Literal["Online", "Apprentice", "LoggingOnly"] | None = None
+    is_auto_optimization_enabled: bool | None = None
+    auto_optimization_frequency: str | None = None
+    auto_optimization_start_date: Annotated[str, Meta(max_length=64)] | None = None
+    is_inference_explainability_enabled: bool | None = None

@@ -30,6 +30,7 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
             id=event_id(request.event_id, visit),
             eligible=eligible if len(eligible) < len(arms) else None,
             deferred=bool(request.defer_activation),
+            incumbent=eligible[0] if experiment.settings.shadow else None,
             odds=True,
         ),
         visit.sender,

@@ -5,6 +5,7 @@ A new route is one entry here and one function, which takes the experiment and a
 
 from typing import NamedTuple
 
+from oddsmith.service.doors.personalizer import configuration as c
 from oddsmith.service.doors.personalizer import events as e
 from oddsmith.service.doors.personalizer import messages as m
 from oddsmith.service.doors.personalizer import ranking as r
@@ -18,6 +19,8 @@ VERSIONS = ("v1.0", "v1.1-preview.1", "v1.1-preview.2", "v1.1-preview.3", "2022-
 
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})
+_READ: frozenset[Scope] = frozenset({"read"})
+_ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
 class Way(NamedTuple):
@@ -61,5 +64,15 @@ TABLE: tuple[Way, ...] = (
         "Count it.",
         scopes=_DECIDE | _REWARD,
         code="InvalidEventIdToActivate",
+    ),
+    _way("GET", "/configurations/service", c.configuration, "The configuration.", scopes=_READ),
+    _way(
+        "PUT",
+        "/configurations/service",
+        c.configure,
+        "Change the configuration.",
+        scopes=_ADMIN,
+        message=m.ServiceConfiguration,
+        code="InvalidServiceConfiguration",
     ),
 )
