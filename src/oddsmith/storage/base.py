@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from oddsmith.arrays import Array
 from oddsmith.decision import Decision
-from oddsmith.errors import BadFile, OddsmithError, StoreFailed
+from oddsmith.errors import BadFile, OddsmithError
 from oddsmith.storage.drawn import Drawn
+from oddsmith.storage.erased import ContextErased, Erased
 from oddsmith.storage.events import (
     ARMS,
     Activation,
@@ -253,28 +254,6 @@ class Store(Reading, Protocol):
 
 class DamagedSnapshot(BadFile):
     """The content of a snapshot is not what was kept."""
-
-
-class ContextErased(StoreFailed):
-    """A policy that learns from contexts was to be folded over one that was erased."""
-
-
-class Erased:
-    """The context of a decision after it was erased: to read it is refused; fixed experts never read it."""
-
-    def _refuse(self, *_: object) -> NoReturn:
-        learns = "a policy that learns from contexts"
-        raise ContextErased(f"contexts must be there for {learns}; this one was erased, and no snapshot is later")
-
-    __array__ = __contains__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)  # so that it can be copied
-        self._refuse()
-
-    def __repr__(self) -> str:
-        return "Erased()"
 
 
 def line_of(event: Event, position: int = 0) -> Line:
