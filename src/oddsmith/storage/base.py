@@ -203,6 +203,9 @@ class Reading(Foldable, Protocol):
     def of_unit(self, unit: str) -> list[Line]:
         """The decisions of a unit that keeps its own, the first one first."""
 
+    def of_slate(self, slate: str) -> list[Line]:
+        """The decisions that were made together for the slots of a slate, in the order of the slots."""
+
     def has_slates(self) -> bool:
         """Whether some decisions were made together, for the slots of a slate."""
 
@@ -228,7 +231,8 @@ class Store(Reading, Protocol):
        the future raises `StoreFailed`; sending them again is safe.
     2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
        a repeat with another value is refused with `Conflict`. Decisions are known by id alone, and where units keep
-       theirs by unit and turn: the first one counts.
+       theirs by unit and turn: the first one counts. Slots of a slate that are appended together are kept together:
+       where the first one was there before, so are all, or they are refused with `Conflict`.
        A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
        does not harm the others of its batch. A reward or an activation without its decision is kept, and `parked`.
     3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new

@@ -55,6 +55,7 @@ class Queries(NamedTuple):
     changes: str
     of_setting: str  # setting
     of_unit: str  # unit
+    of_slate: str  # slate
     has_slates: str
     windows: str  # kinds that close a window, after, limit
     snapshots: str
@@ -159,6 +160,9 @@ class StoreReader(Reading, ABC):
 
     def of_unit(self, unit: str) -> list[Line]:
         return [Line._make(row) for row in self._read(self.queries.of_unit, unit)]
+
+    def of_slate(self, slate: str) -> list[Line]:
+        return [Line._make(row) for row in self._read(self.queries.of_slate, slate)]
 
     def has_slates(self) -> bool:
         return bool(self._read(self.queries.has_slates)[0][0])

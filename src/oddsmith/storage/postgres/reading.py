@@ -59,6 +59,7 @@ class PostgresReader(StoreReader):
         of_setting=f"select {_LINE} from events found where experiment = $1 and id = $2 and kind = 'configuration' "
         f"and {_FINISHED} order by position",
         of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
+        of_slate=f"select {_LINE} from events found where experiment = $1 and slate = $2 order by slot",
         has_slates=f"select exists (select from events where experiment = $1 and slate is not null and {_FINISHED})",
         windows="select position, id, time, exists (select from events e where e.experiment = $1 "
         "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "

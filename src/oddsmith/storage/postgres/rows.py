@@ -1,36 +1,46 @@
 """How rows get into a PostgresStore, once: one statement for a whole group, so that it is one transaction.
 
 Rows go in sorted by what makes them unique, so that two replicas that write the same events wait for each other in one
-order and do not block each other for ever. Their positions are those of the order in which they were given.
+order and do not block each other for ever. Their positions are those of the order in which they were given. Further
+slots of a slate go in behind its first one, if that is new.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.postgres.link import PLACES, SHIFT, Connection
 from oddsmith.storage.rows import EARLY, EventRow, repeated, unrewarded
+from oddsmith.storage.slates import other_slots, places_of_firsts
 
-__all__ = ["GROUP", "write"]
+__all__ = ["GROUP", "groups_of", "write"]
 
 GROUP = 2000  # rows in one statement; far below the 2^20 places of a transaction
 
+_ROWS = """
+    select $1::integer, base + place, kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot,
+           body, numbers
+    from given
+"""
+_IN_ORDER = """
+    order by unit collate "C" nulls first, turn, slate collate "C" nulls first, slot,
+             id collate "C", kind collate "C", key collate "C", place
+    on conflict do nothing
+    returning position
+"""
 _WRITE = f"""
 with given as (
     select (pg_current_xact_id()::text::bigint + {SHIFT}) << {PLACES} as base, *
     from unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::float8[], $7::bool[], $8::bigint[], $9::text[],
                 $10::text[], $11::integer[], $12::text[], $13::integer[], $14::text[], $15::bytea[],
-                $16::bool[], $17::bytea[], $18::text[])
+                $16::bool[], $17::bytea[], $18::text[], $19::bigint[])
     with ordinality as g (kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers,
-                          there, features, context, place)
+                          there, features, context, first, place)
+), alone as (
+    insert into events {_ROWS} where first is null {_IN_ORDER}
+), behind as (
+    insert into events {_ROWS} where base + first in (select position from alone) {_IN_ORDER}
 ), written as (
-    insert into events
-    select $1::integer, base + place, kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot,
-           body, numbers
-    from given
-    order by unit collate "C" nulls first, turn, slate collate "C" nulls first, slot,
-             id collate "C", kind collate "C", key collate "C", place
-    on conflict do nothing
-    returning position
+    select position from alone union all select position from behind
 ), kept as (
     insert into contexts select $1, time, position, null, features, context
     from given join written on position = base + place where there
@@ -77,8 +87,10 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
     if given:
         await _write_contents(connection, experiment, [rows[i] for i in given])  # harmless without their decisions
         made = _decided_before(rows)
-        columns = map(list, zip(*(_columns(rows[i]) for i in given), strict=True))
-        for position, alone in await connection.fetch(_WRITE, experiment, *columns):
+        chosen = [rows[i] for i in given]
+        firsts = [None if place is None else place + 1 for place in places_of_firsts(chosen)]
+        columns = map(list, zip(*(_columns(row) for row in chosen), strict=True))
+        for position, alone in await connection.fetch(_WRITE, experiment, *columns, firsts):
             i = given[position % 2**PLACES - 1]
             receipts[i] = Receipt(position, True, parked=alone and rows[i].line.kind in EARLY and i not in made)
     old = [i for i in given if i not in receipts]
@@ -90,7 +102,18 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
             line = rows[old[place - 1]].line
             parked = alone and line.kind in EARLY
             receipts[old[place - 1]] = repeated(line, position, value, body, parked=parked)
-    return [receipts[i] for i in range(len(rows))]
+    return [receipts[i] if i in receipts else other_slots(rows[i]) for i in range(len(rows))]
+
+
+def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
+    """The rows in groups for one statement each; a slate, which has at most 1,000 slots, is not cut."""
+    while len(rows) > GROUP:
+        end = GROUP
+        while end > GROUP // 2 and (rows[end].columns[11] or 1) > 1:
+            end -= 1
+        yield rows[:end]
+        rows = rows[end:]
+    yield rows
 
 
 async def _write_contents(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> None:

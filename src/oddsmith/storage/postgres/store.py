@@ -25,7 +25,7 @@ from oddsmith.storage.postgres.link import (
     server_errors,
 )
 from oddsmith.storage.postgres.reading import PostgresReader
-from oddsmith.storage.postgres.rows import GROUP, write
+from oddsmith.storage.postgres.rows import GROUP, groups_of, write
 from oddsmith.storage.reading import snapshot_digest
 from oddsmith.storage.rows import EventRow, row_of
 from oddsmith.storage.thinning import thinned
@@ -176,8 +176,7 @@ class PostgresStore(PostgresReader):
         while group := self._taken():
             rows = [row for rows, _ in group for row in rows]
             try:
-                parts = range(0, len(rows), GROUP) if rows else [0]
-                receipts = [one for i in parts for one in await self._write(rows[i : i + GROUP])]
+                receipts = [receipt for part in groups_of(rows) for receipt in await self._write(part)]
             except Exception as error:  # also for entries that were queued meanwhile
                 self._drop()
                 self._fail(group, error)
@@ -220,7 +219,7 @@ class PostgresStore(PostgresReader):
             if self._trouble.text and not self._closed:
                 self._enter(([], Future()))
 
-    async def _write(self, rows: list[EventRow]) -> list[Receipt]:
+    async def _write(self, rows: Sequence[EventRow]) -> list[Receipt]:
         """The receipts of rows that are committed; of none, after another write."""
         async with asyncio.timeout(PATIENCE):
             for attempt in range(_ATTEMPTS):

@@ -47,6 +47,7 @@ class SQLiteReader(StoreReader):
         "and (kind <> 'configuration' or id = 'arms') order by position",
         of_setting=f"select {_LINE} from events where id = ? and kind = 'configuration' order by position",
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
+        of_slate=f"select {_LINE} from events where slate = ? order by slot",
         has_slates="select exists (select 1 from events where slate is not null)",
         windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
         "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "

@@ -5,6 +5,7 @@ import sqlite3
 from oddsmith.storage.base import EventKind, Receipt
 from oddsmith.storage.contents import LEASE, parts_of
 from oddsmith.storage.rows import EventRow, repeated
+from oddsmith.storage.slates import other_slots
 
 __all__ = ["erase", "has", "receipt_again"]
 
@@ -34,8 +35,8 @@ def receipt_again(connection: sqlite3.Connection, row: EventRow, *, parked: bool
     ):
         found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
         if found is not None:
-            break
-    return repeated(line, *found, parked=parked)
+            return repeated(line, *found, parked=parked)
+    return other_slots(row)
 
 
 def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:

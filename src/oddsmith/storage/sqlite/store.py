@@ -212,7 +212,7 @@ class SQLiteStore(SQLiteReader):
             return self._give_up(future, error)
         future.set_running_or_notify_cancel()
         try:
-            receipts = tuple(_insert(self._writing.connection, row, self._writing.leases) for row in rows)
+            receipts = _insert(self._writing.connection, rows, self._writing.leases)
         except BaseException as error:
             return self._give_up(future, error)
         self._outstanding += 1
@@ -246,7 +246,7 @@ class SQLiteStore(SQLiteReader):
     def _write(self, group: list[_Entry]) -> None:
         try:
             with self._writing.transaction() as connection:
-                answers = [tuple(_insert(connection, row, self._writing.leases) for row in rows) for rows, _ in group]
+                answers = [_insert(connection, rows, self._writing.leases) for rows, _ in group]
         except Exception as error:
             for _, future in group:
                 future.set_exception(error)
@@ -264,20 +264,29 @@ class SQLiteStore(SQLiteReader):
         return changed
 
 
-def _insert(connection: sqlite3.Connection, row: EventRow, leases: Leases) -> Receipt:
-    """Write a row if it is not there yet, inside a transaction."""
-    line = row.line
-    if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
-        return unrewarded(line)
-    parked = line.kind in EARLY and not has(connection, line.id, "decision")
-    written = connection.execute(_INSERT, row.columns).fetchone()
-    if written is None:
-        return receipt_again(connection, row, parked=parked)
-    position: int = written[0]
-    if row.names is not None:
-        connection.execute("insert or ignore into names values (?, ?)", row.names)
-        due = leases.due(row.features, line.time)
-        connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in due))
-    if row.context is not None:
-        connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
-    return Receipt(position, True, parked=parked)
+def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases) -> tuple[Receipt, ...]:
+    """Write the rows that are not there yet, inside a transaction."""
+    receipts: list[Receipt] = []
+    known: set[str] = set()  # slates whose first slot was there before: so are all, or they are refused
+    for row in rows:
+        line, slate, slot = row.line, *row.columns[10:12]
+        if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
+            receipts.append(unrewarded(line))
+            continue
+        parked = line.kind in EARLY and not has(connection, line.id, "decision")
+        is_known = slate is not None and slate in known and slot > 1
+        written = None if is_known else connection.execute(_INSERT, row.columns).fetchone()
+        if slot == 1:
+            (known.add if written is None else known.discard)(slate)
+        if written is None:
+            receipts.append(receipt_again(connection, row, parked=parked))
+            continue
+        position: int = written[0]
+        receipts.append(Receipt(position, True, parked=parked))
+        if row.names is not None:
+            connection.execute("insert or ignore into names values (?, ?)", row.names)
+            due = leases.due(row.features, line.time)
+            connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in due))
+        if row.context is not None:
+            connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
+    return tuple(receipts)
