@@ -115,7 +115,7 @@ def walk(folder: Path, visits: int) -> None:
         clicked = live(client, visits, np.random.default_rng(7))
         show_posterior(client, f"after {visits} visits", client.stats()["head"])
         corrected = client.correct(clicked, 0.0)  # it was a robot
-        show_posterior(client, "after a correction", corrected.position)
+        show_posterior(client, "after a correction", corrected.position or 0)
         record = client.decision(clicked, explain=True)
         print(f"the corrected decision: {record['arm']!r} with odds {record['propensity']:.3f}, voted for by")
         for expert in record["experts"]:

@@ -109,7 +109,7 @@ class FlakyProxy:
         with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             while True:
                 request = await _message(reader)
-                fate = self.KINDS[self._turns.choice(len(self.KINDS), p=self.ODDS)]
+                fate = self._fate()
                 self.done[fate] += 1
                 if fate == "before":
                     break
@@ -125,6 +125,9 @@ class FlakyProxy:
                     break
         writer.transport.abort()
 
+    def _fate(self) -> str:
+        return str(self.KINDS[self._turns.choice(len(self.KINDS), p=self.ODDS)])
+
     async def _ask(self, request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*self._upstream)
         try:
@@ -132,6 +135,17 @@ class FlakyProxy:
             return await _message(reader)
         finally:
             writer.close()
+
+
+class SteeredProxy(FlakyProxy):
+    """A proxy whose requests have the fate that the test says."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, 0)
+        self.fate = "through"
+
+    def _fate(self) -> str:
+        return self.fate
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

@@ -2,5 +2,6 @@
 
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent
 from oddsmith.client.clients import AsyncClient, Client
+from oddsmith.client.outbox import Reported
 
-__all__ = ["AsyncClient", "Client", "PosteriorWeights", "ServedDecision", "StoredEvent"]
+__all__ = ["AsyncClient", "Client", "PosteriorWeights", "Reported", "ServedDecision", "StoredEvent"]

@@ -17,30 +17,33 @@ class ServedDecision(NamedTuple):
 
     `new` is False for an answer that was given before. `odds` of all arms come where there are at most 100. `would` is
     our own draw where an incumbent acts, and `asleep` names the experts that had no opinion; both are known to the
-    first answer only.
+    first answer only. A `fallback` is the caller's own arm, with its odds, where the service did not answer: it is not
+    in the log yet, and has no step and no position.
     """
 
     id: str
     experiment: str
     arm: str
     propensity: float
-    step: int
-    position: int
-    seen: int
+    step: int | None
+    position: int | None
+    seen: int | None
     new: bool
     odds: dict[str, float] | None = None
     would: str | None = None
     asleep: list[str] | None = None
+    fallback: bool = False
 
 
 class StoredEvent(NamedTuple):
     """An event that is in the log, at this position; `new` is False for one that was there before.
 
-    `parked` is True for a reward or an activation whose decision is not in the log yet: a mistyped id stays so.
+    `parked` is True for a reward or an activation whose decision is not in the log yet: a mistyped id stays so. Of a
+    fallback that is not reported yet it is kept by the client, without a position.
     """
 
     id: str
-    position: int
+    position: int | None
     new: bool
     parked: bool = False
 

@@ -1,27 +1,24 @@
 """Every call of the service: what is sent for it, and how its answer is read."""
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-import numpy as np
-
 from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
+from oddsmith.client.bodies import context_json, entry_of, given, offered_json, written
+from oddsmith.client.fallback import DOWN, Fallback, read_fallback
+from oddsmith.client.outbox import Kind, Outbox, Reported
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
-from oddsmith.contexts import is_table, one, plain, shown, simple
-from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.offer import offered
+from oddsmith.errors import InvalidInput, OddsmithError, ServiceError
 
 __all__ = ["Calls", "new_id"]
 
 T = TypeVar("T")
 
-_USUAL = frozenset((str, int, bool, type(None)))
 _LOOK = 0.1  # seconds between two looks at whether it is ready
 
 
@@ -36,6 +33,7 @@ class Calls:
 
     experiment: str | None
     patience: Patience
+    outbox: Outbox = field(default_factory=Outbox)
 
     def decide(
         self,
@@ -49,6 +47,7 @@ class Calls:
         incumbent: str | None = None,
         incumbent_odds: Mapping[str, float] | None = None,
         odds: bool | None = None,
+        fallback: str | Mapping[str, float] | None = None,
     ) -> Steps[ServedDecision]:
         """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
 
@@ -57,13 +56,21 @@ class Calls:
         NA, is sent as null. `odds` asks for those of all arms, which come by themselves up to 100 arms.
         `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
         decision counts once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with
-        `incumbent_odds` (or 1).
+        `incumbent_odds` (or 1). Where the service is down, `fallback` is answered: an arm, or one drawn from a dict of
+        odds; it is reported later as an incumbent's decision (`report`).
         """
         own = new_id() if unit is None else None  # a unit's decision has an id of its own
-        fields = {"id": id or own, "context": _json(context), "eligible": eligible, "unit": unit, "odds": odds}
+        fields = {"id": id or own, "context": context_json(context), "eligible": eligible, "unit": unit, "odds": odds}
         fields |= {"deferred": deferred or None, "incumbent": incumbent, "incumbent_odds": incumbent_odds}
-        fields |= {"arms": _offered(arms)}
-        return self._post("/v1/decide", fields, ServedDecision)
+        fields |= {"arms": offered_json(arms)}
+        if fallback is None:
+            return self._post("/v1/decide", fields, ServedDecision)
+        if incumbent is not None or incumbent_odds is not None:
+            raise InvalidInput("fallback must be left out where an incumbent acts: its arm is what is shown")
+        if id is not None and deferred:  # what the service has for this id may be another arm: it must not be activated
+            raise InvalidInput(f"id must be left out where a deferred decision has a fallback; got {id!r:.60}")
+        allowed = fields["arms"] if eligible is None else eligible
+        return self._decide_or(read_fallback(fallback, allowed), fields, id)  # type: ignore[arg-type]
 
     def decide_batch(
         self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
@@ -74,11 +81,11 @@ class Calls:
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        given = [_entry("decisions", entry, "context") for entry in decisions]
-        given = [entry | {"context": _json(entry["context"])} for entry in given]
-        given = [entry | {"arms": _offered(entry["arms"])} if "arms" in entry else entry for entry in given]
-        entries = [entry if "unit" in entry else {"id": new_id()} | entry for entry in given]
-        for_all: dict[str, object] = {} if arms is None else {"arms": _offered(arms)}
+        plain = [entry_of("decisions", entry, "context") for entry in decisions]
+        plain = [entry | {"context": context_json(entry["context"])} for entry in plain]
+        plain = [entry | {"arms": offered_json(entry["arms"])} if "arms" in entry else entry for entry in plain]
+        entries = [entry if "unit" in entry else {"id": new_id()} | entry for entry in plain]
+        for_all: dict[str, object] = {} if arms is None else {"arms": offered_json(arms)}
         return self._send("/v1/decide/batch", {"decisions": entries} | for_all, partial(read_batch, ServedDecision))
 
     def reward(self, id: str, reward: float, *, key: str = "") -> Steps[StoredEvent]:
@@ -86,14 +93,14 @@ class Calls:
 
         The same again has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
         """
-        return self._post("/v1/reward", {"id": id, "reward": reward, "key": key or None}, StoredEvent)
+        return self._about("reward", id, {"id": id, "reward": reward, "key": key or None})
 
     def reward_batch(self, rewards: Iterable[Mapping[str, object]]) -> Steps[list[StoredEvent | OddsmithError]]:
         """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        entries = [_entry("rewards", entry, "id", "reward") for entry in rewards]
+        entries = [entry_of("rewards", entry, "id", "reward") for entry in rewards]
         return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent))
 
     def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[StoredEvent]:
@@ -102,7 +109,15 @@ class Calls:
 
     def activate(self, id: str) -> Steps[StoredEvent]:
         """A deferred decision was shown: from now on it counts."""
-        return self._post("/v1/activate", {"id": id}, StoredEvent)
+        return self._about("activation", id, {"id": id})
+
+    def report(self) -> Steps[Reported]:
+        """Report the fallback decisions that are not in the log yet, with their rewards and activations.
+
+        Every call that is answered does some of it, and `close` the rest. What cannot be sent now stays here.
+        """
+        yield from self.outbox.send(self.experiment, self.patience)
+        return self.outbox.reported()
 
     def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[StoredEvent]:
         """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
@@ -130,8 +145,8 @@ class Calls:
         """The positions of log and state, once the state is beyond `after`, or after `wait` seconds, at most 25."""
         longer = replace(self.patience, timeout=self.patience.timeout + 2 * wait)  # a try has half of it
         query = {"experiment": self.experiment, "after": after, "wait": wait}
-        given = {name: str(value) for name, value in query.items() if value is not None}
-        return persist(Request("GET", "/v1/changes", None, given), dict, longer)
+        words = {name: str(value) for name, value in query.items() if value is not None}
+        return persist(Request("GET", "/v1/changes", None, words), dict, longer)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
         """All that the log knows of a decision; with `explain`, every expert's vote and weight."""
@@ -172,71 +187,68 @@ class Calls:
             if self.patience.clock() + pause > end:
                 return False
 
+    def _decide_or(self, fallback: Fallback, fields: dict[str, object], id: str | None) -> Steps[ServedDecision]:
+        """The service's decision, deferred until its answer is here; else the fallback, under an id of its own.
+
+        A request without an answer may have been decided. What it decided was not shown, so it must not count: it is
+        never activated.
+        """
+        end = self.patience.clock() + self.patience.timeout
+        try:
+            answer = yield from self._post("/v1/decide", fields | {"deferred": True}, ServedDecision)
+        except ServiceError as error:
+            if error.status not in DOWN:
+                raise
+            return self._fall_back(fallback, fields, id or new_id())
+        if not fields["deferred"]:
+            left = replace(self.patience, timeout=max(1e-3, end - self.patience.clock()))
+            try:
+                yield from persist(self._request("/v1/activate", {"id": answer.id}), dict, left)
+            except ServiceError:  # it was shown all the same
+                self.outbox.keep("activation", answer.id, written({"id": answer.id}))
+        return answer
+
+    def _fall_back(self, fallback: Fallback, fields: dict[str, object], id: str) -> ServedDecision:
+        """The decision that was made here, to be reported."""
+        arm, odds = fallback
+        report = fields | {"id": id, "unit": None, "incumbent": arm, "incumbent_odds": odds, "odds": False}
+        self.outbox.keep("decision", id, written(given(report)))
+        facts: Any = {"step": None, "position": None, "seen": None, "new": True, "odds": odds, "fallback": True}
+        return ServedDecision(id, self.experiment or "", arm, odds[arm], **facts)
+
+    def _about(self, kind: Kind, id: str, fields: Mapping[str, object]) -> Steps[StoredEvent]:
+        """Send what is about a decision; where that is a fallback which is not reported yet, behind it."""
+        route = "/v1/reward" if kind == "reward" else "/v1/activate"
+        entry, steps = written(given(fields)), self._post(route, fields, StoredEvent)
+        if not self.outbox.holds(id):
+            return steps
+        return self._behind(kind, id, entry, steps)
+
+    def _behind(self, kind: Kind, id: str, entry: bytes, steps: Steps[StoredEvent]) -> Steps[StoredEvent]:
+        yield from self.report()
+        if not self.outbox.holds(id):
+            return (yield from steps)
+        self.outbox.keep(kind, id, entry)
+        return StoredEvent(id, None, True, parked=True)
+
     def _post(self, path: str, fields: Mapping[str, object], answer: Callable[..., T]) -> Steps[T]:
-        given = {name: value for name, value in fields.items() if value is not None or name == "context"}
-        return self._send(path, given, partial(one_of, answer))
+        return self._send(path, given(fields), partial(one_of, answer))
 
     def _send(self, path: str, fields: dict[str, object], read: Callable[[Any], T]) -> Steps[T]:
+        steps = persist(self._request(path, fields), read, self.patience)
+        return self._then_report(steps) if self.outbox else steps
+
+    def _request(self, path: str, fields: dict[str, object]) -> Request:
         about: dict[str, object] = {} if self.experiment is None else {"experiment": self.experiment}
-        return persist(Request("POST", path, _written(about | fields)), read, self.patience)
+        return Request("POST", path, written(about | fields))
+
+    def _then_report(self, steps: Steps[T]) -> Steps[T]:
+        """A call, and after its answer a part of what is to be reported: one request, tried once."""
+        answer = yield from steps
+        yield from self.outbox.send(self.experiment, replace(self.patience, retries=0), chunks=1)
+        return answer
 
     def _get(self, path: str, read: Callable[[Any], T], **asked: object) -> Steps[T]:
         query = {"experiment": self.experiment} | asked
-        given = {name: str(value) for name, value in query.items() if value is not None}
-        return persist(Request("GET", path, None, given), read, self.patience)
-
-
-def _offered(arms: object) -> object:
-    """Arms of a call as JSON has them: names with their features, or names alone."""
-    if arms is None:
-        return None
-    offer = offered(None, arms)
-    return list(offer.arms) if offer.features is None else {arm: _json(offer.features[arm]) for arm in offer.arms}
-
-
-def _json(context: object) -> object:
-    """A context or an arm's features as JSON has them, None where a value is missing.
-
-    >>> _json({"age": float("nan"), "sizes": np.array([1.5, np.nan])})
-    {'age': None, 'sizes': [1.5, None]}
-    """
-    if is_table(context):
-        raise InvalidInput(f"context must be one dict, row or array; got {shown(context)}: give one of its rows")
-    try:
-        return _known(one(context))
-    except RecursionError as error:
-        raise InvalidInput("context must not hold itself, or dicts and lists in each other without end") from error
-
-
-def _known(value: object) -> object:
-    """A value and those within it, None where one is missing."""
-    if type(value) in _USUAL:
-        return value
-    if isinstance(value, Mapping):
-        return {name: _known(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_known(inner) for inner in value]
-    if isinstance(value, np.ndarray):
-        return _known(value.tolist())
-    return simple(plain(value))
-
-
-def _entry(what: str, entry: object, *needed: str) -> dict[str, object]:
-    if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
-        raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
-    return {name: value for name, value in entry.items() if value is not None or name == "context"}
-
-
-def _written(fields: Mapping[str, object]) -> bytes:
-    """The body in JSON, which has no word for what is not a finite number."""
-    try:
-        return json.dumps(fields, default=_plain, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
-
-
-def _plain(value: object) -> object:
-    """Arrays and their numbers as lists and numbers."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"got {type(value).__name__}")
+        words = {name: str(value) for name, value in query.items() if value is not None}
+        return persist(Request("GET", path, None, words), read, self.patience)

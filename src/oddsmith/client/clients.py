@@ -1,5 +1,6 @@
 """Client and AsyncClient: the same calls, driven with and without `await`, on httpx."""
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 from oddsmith.arrays import number, whole
 from oddsmith.client.calls import Calls
+from oddsmith.client.outbox import Reported
 from oddsmith.client.tries import Patience, Reply, Steps, Try
 from oddsmith.errors import InvalidInput, import_extra
 
@@ -20,6 +22,7 @@ __all__ = ["AsyncClient", "Client"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _IDLE = 4.0  # seconds: connections are left before the service, which waits for 5, hangs up
 
 
@@ -52,6 +55,11 @@ class _Base:
     @staticmethod
     def _reply(response: "Response") -> Reply:
         return Reply(response.status_code, response.content, response.headers.get("retry-after"))
+
+    @staticmethod
+    def _tell(reported: Reported) -> None:
+        if reported.waiting:
+            _log.warning("%d fallback decisions, rewards or activations could not be reported", reported.waiting)
 
     def _lost(self, error: Exception) -> Reply:
         return Reply(0, f"{self.url}, {type(error).__name__} {error}".strip().encode())
@@ -104,6 +112,7 @@ class Client(_Base):
     reward_batch = _now(Calls.reward_batch)
     correct = _now(Calls.correct)
     activate = _now(Calls.activate)
+    report = _now(Calls.report)
     add_expert = _now(Calls.add_expert)
     retire_expert = _now(Calls.retire_expert)
     experiments = _now(Calls.experiments)
@@ -133,7 +142,9 @@ class Client(_Base):
             return answer
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Report fallback decisions that wait, and let go of the connections."""
+        if self._calls.outbox:
+            self._tell(self.report())
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -159,6 +170,7 @@ class AsyncClient(_Base):
     reward_batch = _later(Calls.reward_batch)
     correct = _later(Calls.correct)
     activate = _later(Calls.activate)
+    report = _later(Calls.report)
     add_expert = _later(Calls.add_expert)
     retire_expert = _later(Calls.retire_expert)
     experiments = _later(Calls.experiments)
@@ -190,7 +202,9 @@ class AsyncClient(_Base):
             return answer
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Report fallback decisions that wait, and let go of the connections."""
+        if self._calls.outbox:
+            self._tell(await self.report())
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

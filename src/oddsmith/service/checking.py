@@ -43,7 +43,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         lag_warning(experiment, hold_up),
         {name: total for name, kinds in failures.items() if (total := sum(kinds.values()))},
         promise(now.policy, experiment.arms, found.shown),
-        switch_of(sums, experiment.scale) if sums.shadow or experiment.settings.shadow else None,
+        switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
     )
 
 

@@ -35,7 +35,8 @@ _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told oth
 
 async def decide(experiment: Experiment, message: DecideEntry, sender: str) -> DecisionAnswer:
     """One decision, on disk; `sender` is the name of the key that asks for it."""
-    if message.unit is not None or experiment.settings.sticky:
+    for_unit = experiment.settings.sticky and (message.incumbent is None or experiment.settings.shadow)
+    if message.unit is not None or for_unit:  # an incumbent that steps in keeps nothing for a unit
         return await _decide_for_unit(experiment, message, sender)
     event, answer = await _make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([event])

@@ -1,0 +1,77 @@
+"""What a client sends, as JSON has it: contexts, arms, entries of batches, bodies."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from oddsmith.contexts import is_table, one, plain, shown, simple
+from oddsmith.errors import InvalidInput
+from oddsmith.offer import offered
+
+__all__ = ["context_json", "entry_of", "given", "offered_json", "written"]
+
+_USUAL = frozenset((str, int, bool, type(None)))
+
+
+def given(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields that were given; a context may be null."""
+    return {name: value for name, value in fields.items() if value is not None or name == "context"}
+
+
+def offered_json(arms: object) -> object:
+    """Arms of a call as JSON has them: names with their features, or names alone."""
+    if arms is None:
+        return None
+    offer = offered(None, arms)
+    features = offer.features
+    return list(offer.arms) if features is None else {arm: context_json(features[arm]) for arm in offer.arms}
+
+
+def context_json(context: object) -> object:
+    """A context or an arm's features as JSON has them, None where a value is missing.
+
+    >>> context_json({"age": float("nan"), "sizes": np.array([1.5, np.nan])})
+    {'age': None, 'sizes': [1.5, None]}
+    """
+    if is_table(context):
+        raise InvalidInput(f"context must be one dict, row or array; got {shown(context)}: give one of its rows")
+    try:
+        return _known(one(context))
+    except RecursionError as error:
+        raise InvalidInput("context must not hold itself, or dicts and lists in each other without end") from error
+
+
+def _known(value: object) -> object:
+    """A value and those within it, None where one is missing."""
+    if type(value) in _USUAL:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _known(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(inner) for inner in value]
+    if isinstance(value, np.ndarray):
+        return _known(value.tolist())
+    return simple(plain(value))
+
+
+def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
+    """An entry of a batch, with the fields that were given."""
+    if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
+        raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
+    return given(entry)
+
+
+def written(fields: Mapping[str, object]) -> bytes:
+    """The body in JSON, which has no word for what is not a finite number."""
+    try:
+        return json.dumps(fields, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
+
+
+def _plain(value: object) -> object:
+    """Arrays and their numbers as lists and numbers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"got {type(value).__name__}")
