@@ -88,6 +88,21 @@ def test_into_a_store_and_once_more(tmp_path: Path, capsys: Any) -> None:
     assert main(["verify", "news.sqlite", "--models", "news.toml", "--strict"]) == 0
 
 
+def test_a_policy_file_that_is_not_there_is_made(tmp_path: Path, capsys: Any) -> None:
+    write(tmp_path / "log.json", *(event(str(i), TWO, [0.5, 0.5], reward=i - 1.0) for i in range(3)))
+    assert main(["import", "personalizer", "log.json", "--to", "log.parquet", "--policy", "news.toml"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "news.toml was not there, and is made: arms come with the call, rewards go from -1 to 1.\n3 "
+    )
+    made = Path("news.toml").read_text()
+    assert main(["import", "personalizer", "log.json", "--to", "news.sqlite", "--policy", "news.toml"]) == 0
+    assert capsys.readouterr().out.startswith("3 of 3 lines are events")
+    assert Path("news.toml").read_text() == made
+    assert main(["import", "personalizer", "log.json", "--to", "log.parquet", "--policy", "gone/news.toml"]) == 2
+    assert "must be in a folder that exists; got 'gone'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -10,6 +10,7 @@ from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
 from oddsmith.errors import InvalidInput, import_extra
 from oddsmith.files import read_policy
+from oddsmith.files.starting import MADE, start_policy_file
 from oddsmith.rewards import RewardScale
 from oddsmith.spelling import counted
 
@@ -29,7 +30,8 @@ def add_commands(commands: Commands) -> None:
     one = services.add_parser("personalizer", help="the logs of Azure AI Personalizer: dsjson")
     one.add_argument("logs", nargs="+", metavar="LOG", help="the logs, in the order of time")
     one.add_argument("--to", required=True, metavar="PLACE", help="a log, .parquet, or the store of the policy file")
-    one.add_argument("--policy", type=Path, metavar="FILE", help="the policy file; a store needs it")
+    file = "the policy file; a store needs it, and one that does not exist is made"
+    one.add_argument("--policy", type=Path, metavar="FILE", help=file)
     units = "the units of rewards (default: those of the policy file, else 0 1)"
     one.add_argument("--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units)
     named = "where to write, as JSON lines, each line that was not read, and why"
@@ -42,6 +44,7 @@ def _personalizer(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.logs.importing import ImportReport, to_parquet
     from oddsmith.logs.personalizer import events
 
+    made = asked.policy is not None and start_policy_file(asked.policy)
     scale = _scale(asked)
     is_log = asked.to.lower().endswith(_PARQUET)
     if is_log:
@@ -56,7 +59,8 @@ def _personalizer(asked: argparse.Namespace) -> str | Refused:
             to_parquet(found, Path(asked.to), report)
         else:
             _to_store(found, asked, report)
-    text = as_json(report.record()) if asked.json else _told(report, asked, scale)
+    first = f"{MADE.format(asked.policy)}.\n" if made else ""
+    text = as_json(report.record()) if asked.json else first + _told(report, asked, scale)
     return text if report.read else Refused(text)
 
 

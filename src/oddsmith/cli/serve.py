@@ -5,11 +5,14 @@ import logging
 import math
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.errors import InvalidInput, import_extra
+from oddsmith.files.starting import MADE, start_policy_file
 
 __all__ = ["add_commands", "listen"]
 
@@ -37,6 +40,8 @@ def add_commands(commands: Commands) -> None:
     access = "write a line of JSON for each answer to the end of this file; - is standard output"
     serve.add_argument("--access-log", metavar="FILE", help=access)
     serve.add_argument("--no-dashboard", action="store_true", help="no page at /, /dashboard/ and /docs")
+    door = "answer Azure AI Personalizer's clients, too; a policy file that does not exist is made"
+    serve.add_argument("--personalizer", action="store_true", help=door)
     serve.set_defaults(run=_serve)
 
 
@@ -45,6 +50,7 @@ def _serve(asked: argparse.Namespace) -> str:
     from oddsmith.service.access import check_bind
     from oddsmith.service.app import make_app
     from oddsmith.service.connections import Connections
+    from oddsmith.service.doors.personalizer.entrance import Personalizer
     from oddsmith.service.keys import KeyRing
     from oddsmith.service.log_lines import AccessLog, set_up_logging
     from oddsmith.service.opening import open_experiments
@@ -63,18 +69,37 @@ def _serve(asked: argparse.Namespace) -> str:
         if asked.access_log is not None:
             access_log = stack.enter_context(closing(AccessLog(asked.access_log)))
         door = stack.enter_context(closing(listen(asked.host, int(asked.port))))
-        opened = open_experiments(asked.policies)
+        opened = open_experiments(_files(asked))
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
             _log.info("experiment %s of %s, store %s", one.file.name, one.file.path, one.settings.place)
         _log.info("listening on %s %s keys", address, "with" if ring else "without")
         if not asked.no_dashboard:
             _log.info("see it at work: %s/dashboard/", address)
-        page = not asked.no_dashboard
-        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room, dashboard=page)
+        if asked.personalizer:
+            _tell_clients(address, [one.file.name for one in opened], asked.keys)
+        about: Any = {"dashboard": not asked.no_dashboard, "doors": [Personalizer()] if asked.personalizer else []}
+        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room, **about)
         serve(app, door, room=room, drain_s=drain_s)
     _log.info("stopped; what was answered is on disk")
     return ""
+
+
+def _files(asked: argparse.Namespace) -> list[Path]:
+    """The policy files; for Personalizer's programs, those that do not exist are made."""
+    for path in asked.policies if asked.personalizer else ():
+        if start_policy_file(path):
+            _log.info(MADE.format(path))
+    return list(asked.policies)
+
+
+def _tell_clients(address: str, names: Sequence[str], keys: Path | None) -> None:
+    """Say what to put into the clients of Personalizer: the endpoint, and the key."""
+    create = f"one that `oddsmith keys create NAME --scope decide reward --keys {keys}` prints"
+    for name in names:
+        endpoint = address if len(names) == 1 else f"{address}/{name}"
+        key = "any text, as there are no keys" if keys is None else create
+        _log.info("in Personalizer's clients of %s: endpoint %s, key: %s", name, endpoint, key)
 
 
 def _number(name: str, text: str, low: int, high: int) -> float:

@@ -23,9 +23,10 @@ from oddsmith.policies.guarding import guarded
 from oddsmith.policies.parts.projection import project
 from oddsmith.rewards import RewardScale
 
-__all__ = ["PolicyFile", "read_policy"]
+__all__ = ["EXPERIMENT_NAME", "PolicyFile", "read_policy"]
 
-_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+EXPERIMENT_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+"""What an experiment may be called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def read_policy(
 
 def _read(keys: Keys, path: Path, world: BuildContext | None, given: Sequence[str] | None) -> PolicyFile:
     name = keys.text("name", path.stem)
-    if not _NAME.fullmatch(name):
+    if not EXPERIMENT_NAME.fullmatch(name):
         raise InvalidInput(f"name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's name); got {name!r}")
     arms = None if keys.get("arms", None) is None else Arms(keys.get("arms") if given is None else given)
     schema, arm_schema = _schemas(keys, arms)
