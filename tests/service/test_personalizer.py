@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from oddsmith.service.doors.personalizer.entrance import Personalizer
+from service.personalizer_rest_table import REST, ask
 from service.personalizer_table import ALL, ROWS, V22, Row, action, rank
 from service.served import Here, here
 
@@ -43,17 +45,19 @@ def address(version: str | None, path: str, prefix: str = "") -> str:
 
 
 def send(served: Here, row: Row, version: str) -> httpx.Response:
-    event = ""
-    if "{event}" in row.path:
+    event, id = "", ""
+    if "{event}" in row.path or row in REST:  # there are decisions to evaluate
         made = served.ask("POST", address(version, "/rank"), json=rank(deferActivation=True))
         event = made.json()["eventId"]
+    if "{id}" in row.path:
+        id = served.ask("POST", address(version, "/evaluations"), json=ask()).json()["id"]
     more: dict[str, Any] = {"content": row.content} if row.body is None else {"json": row.body}
-    path = address(version, row.path.format(event=event))
+    path = address(version, row.path.format(event=event, id=id, version=version))
     return served.ask(row.method, path, headers=row.headers, **more)
 
 
 @pytest.mark.parametrize("version", ALL)
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*ROWS, *REST], ids=lambda row: row.name)
 def test_every_route_and_refusal(served: Here, row: Row, version: str) -> None:
     expected, code = (row.status, row.code) if version in row.versions else (404, "ResourceNotFound")
     answer = send(served, row, version)
@@ -68,6 +72,8 @@ def test_every_route_and_refusal(served: Here, row: Row, version: str) -> None:
         assert "content-type" not in answer.headers
     elif row.keys is not None:
         assert answer.json().keys() == row.keys
+    for one in served.ask("GET", address(version, "/evaluations")).json() if row in REST else ():  # ends its process
+        served.ask("DELETE", address(version, f"/evaluations/{quote(one['id'], safe='')}"))
 
 
 @pytest.mark.parametrize(

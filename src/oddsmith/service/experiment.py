@@ -217,16 +217,21 @@ class Experiment:
         pairs = zip(open_accounts, self.store.decisions(list(open_accounts.values())), strict=True)
         return {id for id, one in pairs if isinstance(one.context, Erased) or isinstance(one.features, Erased)}
 
+    async def erase(self, age: float) -> int:
+        """Erase contexts that are older, once they are learnt from; returns how many."""
+        if self.follower.now.in_place:
+            await self.follower.save()  # what learns from contexts must not need them again
+            if self.follower.trouble or self.follower.torn:
+                raise StoreFailed(f"they are still to be learnt from; {self.follower.trouble}")
+        erased = await asyncio.to_thread(self.store.erase, self.clock() - age)
+        self.follower.forget()
+        return erased
+
     async def _erase(self, age: float) -> None:
         """Every hour, erase contexts that are older."""
         while True:
             try:
-                if self.follower.now.in_place:
-                    await self.follower.save()  # what learns from contexts must not need them again
-                    if self.follower.trouble or self.follower.torn:
-                        raise StoreFailed(f"they are still to be learnt from; {self.follower.trouble}")
-                await asyncio.to_thread(self.store.erase, self.clock() - age)
-                self.follower.forget()
+                await self.erase(age)
             except StoreFailed as error:  # again in an hour
                 _log.warning("experiment %s could not erase contexts: %s", self.name, error)
             await asyncio.sleep(_ERASE_EVERY)

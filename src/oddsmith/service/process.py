@@ -86,7 +86,7 @@ class Service:
 
     async def end(self) -> None:
         """Keep snapshots, close the stores."""
-        self._long_reads.close()
+        await self._long_reads.close()
         self._long_polls.end()
         if self._restoring is not None:
             self._restoring.cancel()

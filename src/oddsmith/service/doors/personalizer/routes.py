@@ -6,7 +6,10 @@ A new route is one entry here and one function, which takes the experiment and a
 from typing import NamedTuple
 
 from oddsmith.service.doors.personalizer import configuration as c
+from oddsmith.service.doors.personalizer import evaluation_messages as em
+from oddsmith.service.doors.personalizer import evaluations as v
 from oddsmith.service.doors.personalizer import events as e
+from oddsmith.service.doors.personalizer import facts as f
 from oddsmith.service.doors.personalizer import messages as m
 from oddsmith.service.doors.personalizer import ranking as r
 from oddsmith.service.keys import Scope
@@ -21,6 +24,8 @@ _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})
 _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
+_ASK = {"scopes": _ADMIN, "message": em.EvaluationContract, "code": "InvalidEvaluationContract"}
+_EVALUATION = "/evaluations/{id}"
 
 
 class Way(NamedTuple):
@@ -75,4 +80,29 @@ TABLE: tuple[Way, ...] = (
         message=m.ServiceConfiguration,
         code="InvalidServiceConfiguration",
     ),
+    _way("GET", "/configurations/policy", f.policy, "The policy.", scopes=_READ),
+    _way("PUT", "/configurations/policy", f.fixed_policy, "Refused.", scopes=_ADMIN),
+    _way("DELETE", "/configurations/policy", f.delete_policy, "The policy, as it is.", scopes=_ADMIN),
+    _way(
+        "POST",
+        "/configurations/applyFromEvaluation",
+        v.apply_evaluation,
+        "Refused, but for what is served.",
+        scopes=_ADMIN,
+        message=em.ApplyContract,
+        code="InvalidPolicyConfiguration",
+        since=1,
+    ),
+    _way("GET", "/model", f.model, "The state, as .npz.", scopes=_ADMIN),
+    _way("PUT", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
+    _way("DELETE", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
+    _way("GET", "/model/properties", f.model_properties, "When it learnt.", scopes=_READ),
+    _way("DELETE", "/logs", f.delete_logs, "Erase contexts.", scopes=_ADMIN),
+    _way("GET", "/logs/properties", f.log_properties, "From when to when.", scopes=_READ),
+    _way("GET", "/status", f.status, "Whether the key is right.", scopes=_DECIDE | _REWARD | _READ),
+    _way("GET", "/evaluations", v.evaluations, "All evaluations.", scopes=_READ),
+    _way("POST", "/evaluations", v.create_evaluation, "Ask about policies.", **_ASK),
+    _way("GET", _EVALUATION, v.evaluation, "One evaluation.", scopes=_READ),
+    _way("PUT", _EVALUATION, v.put_evaluation, "Ask about policies.", **_ASK),
+    _way("DELETE", _EVALUATION, v.delete_evaluation, "Forget an evaluation.", scopes=_ADMIN),
 )
