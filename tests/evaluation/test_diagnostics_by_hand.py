@@ -25,7 +25,7 @@ def terms(weights: Any, *, missing: float = 0.0, **more: Any) -> ev.Terms:
 
 
 def test_without_weights_every_row_counts_as_one() -> None:
-    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.75, 0.0, 1.0)
+    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.75, 0.0, 1.0, "row")
 
 
 def test_drawn_weights() -> None:

@@ -36,6 +36,8 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
     one.add_argument("--target", action="append", required=True, help=_TARGETS)
     one.add_argument("--where-offered", action="store_true", help="use only rows that offered the arms of arm:NAME")
+    one.add_argument("--slot", type=int, metavar="N", help="use only this slot of slates, from 1 on")
+    one.add_argument("--whole-slates", action="store_true", help="also the value where a target fills whole slates")
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
     one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
@@ -59,6 +61,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     checked_seed(asked.seed)
     question = _read(asked)
     settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}
+    settings["whole"] = asked.whole_slates
     assessment = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
     if asked.out is not None:
         name = Path(asked.log).name
@@ -70,11 +73,13 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
 def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
+    from oddsmith.evaluation.slate_report import slate_notes, slots_table
     from oddsmith.evaluation.verdict import verdict
 
     answer = verdict(found)
-    parts = ["\n".join([*answer.sentences, *notes]), answer.picture]
+    parts = ["\n".join([*answer.sentences, *slate_notes(found), *notes]), answer.picture]
     parts += [str(report.differences_table(found))] if found.differences else []
+    parts += [str(slots_table(found))] if found.slots else []
     parts += [str(report.answers_table(found)), str(report.diagnostics_table(found))]
     parts += ["\n".join(report.summary(found)), "\n".join(report.refusals(found))]
     parts += [f"report: {asked.out / 'index.html'}"] if asked.out else []
@@ -103,7 +108,7 @@ def _read(asked: argparse.Namespace) -> _Question:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
-    log, restricted = _restricted(asked, reader(asked, arms, offers=called).read(asked.log))
+    log, restricted = _restricted(asked, _of_slot(asked.slot, reader(asked, arms, offers=called).read(asked.log)))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
     state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
@@ -113,6 +118,17 @@ def _read(asked: argparse.Namespace) -> _Question:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
     schemas = next(((file.schema, file.arm_schema) for file in files.values()), (None, None))
     return _Question(log, targets, *schemas, [*restricted, *notes])
+
+
+def _of_slot(slot: int | None, log: Log) -> Log:
+    """The log, or the rows of one of its slots."""
+    if slot is None:
+        return log
+    there = [] if log.slot is None else np.unique(log.slot[log.slot > 0]).tolist()
+    if log.slot is None or slot not in there:
+        known = ", ".join(map(str, there)) or "which has none"
+        raise InvalidInput(f"slot must be one of the log's, {known}; got {slot}")
+    return log[np.flatnonzero(log.slot == slot)]
 
 
 def _restricted(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
@@ -200,28 +216,44 @@ def _model(*, trees: bool) -> "Regressor":
 
 def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
     """An assessment as JSON."""
+    from oddsmith.evaluation.slate_report import slate_notes
     from oddsmith.evaluation.verdict import verdict
 
     sentences = verdict(found)
-
-    def answer(one: "Answer") -> dict[str, object]:
-        if isinstance(one, str):
-            return {"refused": ["log"], "why": one}
-        return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
-
-    def answers(by: "Answers") -> dict[str, object]:
-        return {name: {inner: answer(one) for inner, one in ones.items()} for name, ones in by.items()}
-
-    return {
+    record: dict[str, object] = {
         "verdict": list(sentences.sentences),
         "estimator": sentences.estimator,
-        "notes": notes,
+        "notes": [*slate_notes(found), *notes],
         "rows": len(found.log),
         "kind": found.log.kind,
-        "logged": answer(found.logged),
-        "targets": answers(found.answers),
-        "diagnostics": {name: one._asdict() for name, one in found.diagnostics.items()},
+        **_numbers(found),
         "baseline": found.baseline,
-        "differences": answers(found.differences),
         "served": {"refused": found.served} if isinstance(found.served, str) else found.served._asdict(),
     }
+    if found.slots:
+        refused = {slot: {"refused": ["log"], "why": one} for slot, one in found.slots.items() if isinstance(one, str)}
+        slots = {slot: _numbers(one) for slot, one in found.slots.items() if not isinstance(one, str)}
+        record["slots"] = {str(slot): (slots | refused)[slot] for slot in found.slots}
+    if found.whole:
+        record["whole_slates"] = {name: _answer(one) for name, one in found.whole.items()}
+    return record
+
+
+def _numbers(found: "Assessment") -> dict[str, object]:
+    """The numbers of a log, or of one of its slots."""
+    return {
+        "logged": _answer(found.logged),
+        "targets": _answers(found.answers),
+        "diagnostics": {name: one._asdict() for name, one in found.diagnostics.items()},
+        "differences": _answers(found.differences),
+    }
+
+
+def _answer(one: "Answer") -> dict[str, object]:
+    if isinstance(one, str):
+        return {"refused": ["log"], "why": one}
+    return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
+
+
+def _answers(by: "Answers") -> dict[str, object]:
+    return {name: {inner: _answer(one) for inner, one in ones.items()} for name, ones in by.items()}

@@ -9,6 +9,7 @@ from oddsmith.evaluation.reward_models import cross_fit
 from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.targets import arm_target, first_target, policy_target, uniform_target, where_offered
 from oddsmith.evaluation.terms import Bets, Terms
+from oddsmith.evaluation.whole_slates import whole_slates
 
 __all__ = ["Assessment", "Bets", "Comparison", "Diagnostics", "Estimate", "ExplorationPlan", "INTERVALS", "RULES"]
 __all__ += ["ServedReport", "Terms", "arm_target", "assess", "clipped_ips", "compare", "cross_fit", "diagnose", "dm"]
@@ -24,4 +25,4 @@ __all__ += [
     "snips",
     "switch_dr",
 ]
-__all__ += ["uniform_target", "where_offered"]
+__all__ += ["uniform_target", "where_offered", "whole_slates"]

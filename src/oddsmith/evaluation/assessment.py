@@ -1,9 +1,11 @@
 """An assessment: every estimator's answer for every target on one log, with what stands beside it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from oddsmith.arrays import Array, number
 from oddsmith.errors import InvalidInput
@@ -12,7 +14,9 @@ from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shr
 from oddsmith.evaluation.intervals import Estimate, compare, estimate
 from oddsmith.evaluation.rows import rows_of
 from oddsmith.evaluation.served import ServedReport, served_as_logged
+from oddsmith.evaluation.slates import by_place, slates_of
 from oddsmith.evaluation.terms import Terms
+from oddsmith.evaluation.whole_slates import whole_slates
 from oddsmith.logs.table import Log
 
 __all__ = ["Answer", "Answers", "Assessment", "ESTIMATORS", "LOGGED", "assess", "given"]
@@ -35,6 +39,9 @@ class Assessment:
     `answers` are by target and estimator, `differences` from the baseline by estimator and target (unbiased estimators
     only, as biases do not cancel). `terms` are what the answers are made of, `diagnostics` stand beside each target.
     `served` is the test that arms follow the logged odds, or why it cannot be done.
+    Of a log with slates all of this is about the mean over slots, each slate counting once; `slots` has the same for
+    each slot (0: decisions that stand alone), `whole` the value by target where the target fills whole slates, if it
+    was asked for.
     """
 
     log: Log
@@ -46,11 +53,14 @@ class Assessment:
     baseline: str
     differences: Answers
     served: ServedReport | str
+    slots: "dict[int, Assessment | str]" = field(default_factory=dict)
+    whole: dict[str, Answer] = field(default_factory=dict)
 
     @property
     def answered(self) -> bool:
         """Whether any estimator that weighs rows has an answer: dm is a model's opinion, no more."""
-        return any(given(one) for answers in self.answers.values() for name, one in answers.items() if name != "dm")
+        own = any(given(one) for answers in self.answers.values() for name, one in answers.items() if name != "dm")
+        return own or any(not isinstance(slot, str) and slot.answered for slot in self.slots.values())
 
 
 def given(answer: Answer) -> bool:
@@ -70,11 +80,13 @@ def assess(
     floor: float | None = None,
     seed: int = 0,
     overrule: Iterable[str] = (),
+    whole: bool = False,
 ) -> Assessment:
     """All estimators (those with a reward model where `predictions` (T, K) are given) for all targets, by name.
 
     What an estimator cannot do with this log is its answer, not an exception. Differences are paired, and hold together
-    for each estimator (`compare`). `beforehand` says that predictions were made before the rows (`dr`).
+    for each estimator (`compare`). `beforehand` says that predictions were made before the rows (`dr`). `whole` asks
+    for the value of whole slates, too.
 
     >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> found = assess(log, {"mostly 0": [0.9, 0.1]})
@@ -89,12 +101,36 @@ def assess(
         raise InvalidInput(f"baseline must be one of {', '.join([LOGGED, *targets])}; got {baseline!r}")
     if floor is not None:
         number("floor", floor, low=0, high=1, open_low=True)
+    if whole and slates_of(log) is None:
+        raise InvalidInput("whole slates need a log with the columns slate and slot, and slates of several slots")
+    asked = _Asked(predictions, beforehand, baseline, settings)
+    found = _assessed(log, targets, asked)
+    return replace(
+        found,
+        served=_served(by_place(log), floor),
+        slots=_by_slot(log, targets, asked),
+        whole={name: _whole(log, odds, settings) for name, odds in targets.items()} if whole else {},
+    )
+
+
+class _Asked(NamedTuple):
+    """What is asked of a log and of each of its slots."""
+
+    predictions: Array | None
+    beforehand: bool
+    baseline: str
+    settings: Any
+
+
+def _assessed(log: Log, targets: Mapping[str, Array], asked: _Asked) -> Assessment:
+    """The assessment of a log without the test of served arms."""
+    settings, baseline = asked.settings, asked.baseline
     today = logged(log)
     own = estimate(today, **settings | {"floor": None})  # refuses level and interval that make no sense, for all
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
     for name, odds in targets.items():
-        for estimator, make in _estimators(log, odds, predictions, beforehand).items():
+        for estimator, make in _estimators(log, odds, asked.predictions, asked.beforehand).items():
             try:
                 terms[name][estimator] = make()
                 answers[name][estimator] = estimate(terms[name][estimator], **settings)
@@ -102,7 +138,42 @@ def assess(
                 answers[name][estimator] = str(error)
     diagnostics = {name: diagnose(next(iter(by.values()))) for name, by in terms.items() if by}
     differences = _differences(terms, answers, today, baseline, settings)
-    return Assessment(log, dict(targets), own, answers, terms, diagnostics, baseline, differences, _served(log, floor))
+    return Assessment(log, dict(targets), own, answers, terms, diagnostics, baseline, differences, "")
+
+
+def _by_slot(log: Log, targets: Mapping[str, Array], asked: _Asked) -> dict[int, Assessment | str]:
+    """The assessment of each slot by itself, or why there is none; nothing of a log without slates."""
+    if log.slot is None or slates_of(log) is None:
+        return {}
+    found: dict[int, Assessment | str] = {}
+    for slot in np.unique(log.slot).tolist():
+        rows = np.flatnonzero(log.slot == slot)
+        own = asked if asked.predictions is None else asked._replace(predictions=asked.predictions[rows])
+        try:
+            odds = {name: one if np.ndim(one) == 1 else np.asarray(one)[rows] for name, one in targets.items()}
+            found[slot] = _assessed(*_narrowed(log[rows], odds, own))
+        except InvalidInput as error:
+            found[slot] = str(error)
+    return found
+
+
+def _narrowed(log: Log, targets: dict[str, Array], asked: _Asked) -> tuple[Log, dict[str, Array], _Asked]:
+    """Odds and predictions as wide as the most arms that a row of these offers."""
+    if log.offered is None:
+        return log, targets, asked
+    odds = {name: one[..., : log.n_arms] for name, one in targets.items()}
+    predictions = None if asked.predictions is None else asked.predictions[:, : log.n_arms]
+    return log, odds, asked._replace(predictions=predictions)
+
+
+def _whole(log: Log, odds: Array, settings: Any) -> Answer:
+    """The value of slates that a target fills alone; the least odds of a slate are those of all its slots together."""
+    least = settings["floor"]
+    most = 1 if log.slot is None else int(log.slot.max())
+    try:
+        return estimate(whole_slates(log, odds), **settings | {"floor": None if least is None else least**most})
+    except InvalidInput as error:
+        return str(error)
 
 
 def _estimators(log: Log, odds: Array, predictions: Array | None, beforehand: bool) -> dict[str, partial[Terms]]:

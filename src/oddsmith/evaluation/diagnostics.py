@@ -13,6 +13,7 @@ import numpy as np
 
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.betting import log_wealth
+from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Terms
 
 __all__ = ["ASYMPTOTIC", "Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
@@ -31,7 +32,7 @@ class Diagnostics(NamedTuple):
     `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
     heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw. The weights average to
     `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value
-    against a mean of at most 1 (`betting`).
+    against a mean of at most 1 (`betting`). Where rows were decided together the `unit` of all of this is the slate.
     """
 
     n: int
@@ -41,13 +42,14 @@ class Diagnostics(NamedTuple):
     mean_weight: float
     weight_error: float
     inflation: float
+    unit: str = "row"
 
 
 def diagnose(terms: Terms) -> Diagnostics:
     """The diagnostics of terms; of a difference, the worse of its two sides."""
     found = _DIAGNOSED.get(terms)
     if found is None:
-        found = _DIAGNOSED[terms] = _diagnosed(terms)
+        found = _DIAGNOSED[terms] = _diagnosed(per_slate(terms))
     return found
 
 
@@ -63,10 +65,11 @@ def _diagnosed(terms: Terms) -> Diagnostics:
             far.mean_weight,
             far.weight_error,
             max(a.inflation, b.inflation),
+            terms.unit,
         )
     n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
     if w is None:
-        return Diagnostics(n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0)
+        return Diagnostics(n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0, terms.unit)
     total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
     share = float(w.max()) / total if total > 0 else 1.0
     ess = total**2 / (n * squares) if squares > 0 else 0.0
@@ -74,7 +77,7 @@ def _diagnosed(terms: Terms) -> Diagnostics:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
         ess, share, spread = n / squares, terms.heaviest / n, sqrt(max(0.0, squares - (1.0 - missing) ** 2))
     inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
-    return Diagnostics(n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation)
+    return Diagnostics(n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation, terms.unit)
 
 
 def broken(one: Diagnostics, interval: str) -> dict[str, str]:
@@ -89,9 +92,10 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
     if one.missing > MISSING:
         why["overlap"] = f"{one.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
     if asymptotic and one.ess < ESS:
-        why["ess"] = f"{one.n:,} rows are worth {one.ess:.1f} rows of the target's own; allowed at least {ESS:g}"
+        rows = f"{one.unit}s"
+        why["ess"] = f"{one.n:,} {rows} are worth {one.ess:.1f} {rows} of the target's own; allowed at least {ESS:g}"
     if asymptotic and one.largest_share > SHARE:
-        why["share"] = f"one row carries {one.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
+        why["share"] = f"one {one.unit} carries {one.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
     if asymptotic and _excess(one) > 1:
         cause = ", unless what the target draws is hardly ever drawn" if one.mean_weight < 1 - one.missing else ""
         why["weight"] = (

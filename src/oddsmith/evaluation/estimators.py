@@ -22,6 +22,7 @@ import numpy as np
 from oddsmith.arrays import Array, finite, number
 from oddsmith.errors import InvalidInput
 from oddsmith.evaluation.rows import Rows, rewarded, rows_of
+from oddsmith.evaluation.slates import slates_of
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
 from oddsmith.evaluation.tuning import Shrinkage, chosen, clipped, optimistic, switched
 from oddsmith.logs.rules import drawn
@@ -69,7 +70,8 @@ def dm(log: Log, target: object, predictions: object, *, beforehand: bool = Fals
     """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits every error of the model."""
     rows = rows_of(log, target)
     values = _model(rows, predictions).base
-    return Terms("dm", values, rows.missing, modelled=True, beforehand=beforehand, unbiased=False, reach=0.0)
+    about: Any = {"modelled": True, "beforehand": beforehand, "unbiased": False, "reach": 0.0}
+    return Terms("dm", values, rows.missing, slates=rows.slates, **about)
 
 
 def dr(log: Log, target: object, predictions: object, *, beforehand: bool = False) -> Terms:
@@ -105,10 +107,12 @@ def shrunk_dr(
 
 def logged(log: Log) -> Terms:
     """The rewards as they are: the value of the logger itself, to compare targets with; needs no propensities."""
-    rewards = rewarded(log).reward
+    known = rewarded(log)
+    rewards = known.reward
     bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
     own = Drawn(None, np.ones(len(rewards)), rewards)
-    return Terms("logged", rewards, np.zeros(len(rewards)), bets=bets, reach=1.0, drawn=own)
+    about: Any = {"bets": bets, "reach": 1.0, "drawn": own, "slates": slates_of(known)}
+    return Terms("logged", rewards, np.zeros(len(rewards)), **about)
 
 
 class _Model(NamedTuple):
@@ -157,6 +161,7 @@ def _weighted(
     if rows.propensities is None and more.get("unbiased", True):
         alone = Drawn(np.where(rows.barred, 0.0, rows.target), rows.weights, rows.reward)
     support: Any = {"expected_squares": rows.expected_squares, "heaviest": rows.heaviest, "least": rows.least}
+    support["slates"] = rows.slates
     extremes = partial(_extremes, rows, model, shrink)
     return Terms(name, values, rows.missing, rows.weights, drawn=alone, extremes=extremes, **support, **more)
 

@@ -12,6 +12,7 @@ from oddsmith.evaluation.betting import lower_bound
 from oddsmith.evaluation.diagnostics import ASYMPTOTIC, MISSING, Diagnostics, broken, check_rules, diagnose
 from oddsmith.evaluation.ends import beta_interval, normal_interval, studentised
 from oddsmith.evaluation.running import MeanBets, bets_within, running_bound, running_sums
+from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Bets, Terms
 from oddsmith.evaluation.undrawn import outer
 
@@ -91,7 +92,8 @@ def estimate(
       refused as "constant" where none is. `ips` needs no bound on weights for them; others use [a, b].
 
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can give, or from a chosen
-    threshold. Intervals are cut to [0, 1], where values are ([-1, 1] for differences).
+    threshold. Intervals are cut to [0, 1], where values are ([-1, 1] for differences). Of rows that were decided
+    together the value is the mean over slates of the means over their slots, and slates are what is counted (`slates`).
 
     >>> from oddsmith.evaluation import ips
     >>> from oddsmith.logs import Log
@@ -104,14 +106,15 @@ def estimate(
     number("level", level, low=0, high=1, open_low=True, open_high=True)
     if interval not in INTERVALS:
         raise InvalidInput(f"interval must be one of {', '.join(INTERVALS)}; got {interval!r}")
-    if len(terms) < 2:
-        raise InvalidInput(f"an interval needs at least 2 rows with rewards; got {len(terms)}")
+    own = per_slate(terms)
+    if len(own) < 2:
+        raise InvalidInput(f"an interval needs at least 2 {own.unit}s with rewards; got {len(own)}")
     names, found = check_rules(overrule), diagnose(terms)
     against = broken(found, interval)
     refused, overruled = (tuple(n for n in against if (n in names) is kept) for kept in (False, True))
     value, low, high = np.nan, np.nan, np.nan
     if not refused:
-        value = float(terms.values.mean())
+        value = float(own.values.mean())
         ends = _widest_ends(terms, interval, level, floor, seed)
         low, high = (min(max(end, terms.least_value), 1.0) for end in ends)
         if ends[0] > ends[1]:
@@ -134,7 +137,8 @@ def _widest_ends(terms: Terms, interval: str, level: float, floor: float | None,
     return ends
 
 
-def _ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
+def _ends(of_rows: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
+    terms = per_slate(of_rows)
     if interval in ("beta", "normal"):
         low, high = (np.asarray(end) for end in terms.ends)
         ends = (beta_interval if interval == "beta" else normal_interval)(terms.values, (low, high), level)

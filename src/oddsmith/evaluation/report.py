@@ -9,6 +9,7 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
+from oddsmith.evaluation.slate_report import slate_notes, slots_table
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
 from oddsmith.logs.by_policy import names_of, numbers_of
 from oddsmith.logs.kinds import KINDS
@@ -85,7 +86,8 @@ def differences_table(found: Assessment) -> Table:
 
 def diagnostics_table(found: Assessment) -> Table:
     """What stands beside the numbers of each target."""
-    headers = ("target", "effective rows", "largest weight's share", "mass without support", "mean weight", "± s.e.")
+    unit = "slates" if found.slots else "rows"
+    headers = ("target", f"effective {unit}", "largest weight's share", "mass without support", "mean weight", "± s.e.")
     rows = []
     for target, one in found.diagnostics.items():
         cells = [f"{one.ess:,.1f} of {one.n:,}", f"{one.largest_share:.2%}", f"{one.missing:.2%}"]
@@ -110,12 +112,14 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
         Section("How far the log carries", tables=(diagnostics_table(found),), figures=carries),
         Section("Details", "\n\n".join(summary(found)), printed="\n".join(refusals(found)), folded=True),
     ]
+    if found.slots:
+        sections.insert(1, Section("By slot", tables=(slots_table(found),)))
     if found.differences:
         side = called(found.baseline)
         text = f"Paired, row by row, against {side}; all rows of an estimator hold together at its level."
         table, figure = differences_table(found), _differences_figure(found, answer)
         sections.insert(0, Section("Differences", text, tables=(table,), figures=(figure,)))
-    return write(path, title, "\n\n".join([*answer.sentences, *notes]), sections)
+    return write(path, title, "\n\n".join([*answer.sentences, *slate_notes(found), *notes]), sections)
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:

@@ -10,6 +10,7 @@ from oddsmith.arrays import Array, Bools, Ints, whole
 from oddsmith.errors import InvalidInput, OddsmithError, import_extra
 from oddsmith.evaluation.joined_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
+from oddsmith.evaluation.slates import slates_of
 from oddsmith.experts.schema import Schema
 from oddsmith.logs.table import Log
 from oddsmith.uniforms import Uniforms
@@ -44,9 +45,9 @@ def cross_fit(
     """Predicted mean rewards (T, K) in [0, 1]; each fold's rows by a clone of the model fitted to the other folds.
 
     A row's fold comes from a keyed hash of seed and row number, or with `blocks` from its place in time, which is safer
-    where neighbours are alike. The model sees the context as numbers (arrays as they are, else by a schema; without
-    context a 1) followed by the arm as K zeros and ones; with `per_arm` there is one clone per arm that sees the
-    context only, and an arm without rewards in a fold is predicted the mean reward. Rows
+    where neighbours are alike; rows of one slate are in one fold. The model sees the context as numbers (arrays as they
+    are, else by a schema; without context a 1) followed by the arm as K zeros and ones; with `per_arm` there is one
+    clone per arm that sees the context only, and an arm without rewards in a fold is predicted the mean reward. Rows
     without reward are predicted only. A number that is missing is the mean of its column, and each column that has
     missing numbers is followed, behind all others, by one that is 1 where they are: so any model takes them.
     Where arms came with the call, the model sees the context, the arm's features (arrays as they are, else by
@@ -66,7 +67,7 @@ def cross_fit(
     if known.sum() < 2 * folds:
         needed = f"at least {2 * folds} rows with rewards, 2 for each fold"
         raise InvalidInput(f"a reward model needs {needed}; got {int(known.sum())}: do without one (ips, snips)")
-    fold = _folds(len(log), folds, seed, blocks)
+    fold = _folds(log, folds, seed, blocks)
     predict = _of_arms(log, schema, per_arm, arms)
     if by_offers(log):
         predict = _of_offers(log, schema, arm_schema, per_arm)
@@ -112,12 +113,15 @@ def _of_offers(log: Log, schema: Schema | None, arm_schema: Schema | None, per_a
     return predict
 
 
-def _folds(n: int, folds: int, seed: int, blocks: bool) -> Ints:
-    """Each row's fold (T,)."""
+def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
+    """Each row's fold (T,); rows that were decided together are in one, for the rest of a slate tells of its arms."""
+    slates = slates_of(log)
+    number = np.arange(len(log), dtype=np.int64) if slates is None else slates.number
+    n = int(number.max(initial=-1)) + 1
     if blocks:
-        return np.arange(n, dtype=np.int64) * folds // n
+        return number * folds // n
     uniform = Uniforms(seed)
-    return np.array([int(uniform(row) * folds) for row in range(n)], dtype=np.int64)
+    return np.array([int(uniform(one) * folds) for one in range(n)], dtype=np.int64)[number]
 
 
 def _joint(model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, arms: int) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools, Ints, finite
 from oddsmith.errors import InvalidInput
+from oddsmith.evaluation.slates import Slates, heaviest_slate, slates_of
 from oddsmith.evaluation.terms import heaviest
 from oddsmith.logs.offers import inside
 from oddsmith.logs.rules import drawn
@@ -22,7 +23,8 @@ _SURE = 1e-12  # so near to 1, no other arm had a chance
 class Rows:
     """T rows whose reward has arrived: `target` (T, K) beside the log's own columns; `known` says which rows they are.
 
-    `propensity` (T,) is None where the log has none; so are `propensities` and `eligible` (T, K).
+    `propensity` (T,) is None where the log has none; so are `propensities` and `eligible` (T, K). `slates` says which
+    rows were decided together, where some were.
     """
 
     arm: Ints
@@ -32,6 +34,7 @@ class Rows:
     propensities: Array | None
     eligible: Bools | None
     known: Bools
+    slates: Slates | None = None
 
     @cached_property
     def weights(self) -> Array:
@@ -93,8 +96,15 @@ class Rows:
 
     @cached_property
     def heaviest(self) -> float | None:
-        """The mean weight of the heaviest row in T by the logged odds; None where only the drawn arm's are logged."""
-        return None if self.ratios is None else heaviest(self.ratios, np.asarray(self.propensities))
+        """The mean weight of the heaviest row in T by the logged odds; None where only the drawn arm's are logged.
+
+        Where there are slates, that of the heaviest slate, at most.
+        """
+        if self.ratios is None or self.propensities is None:
+            return None
+        if self.slates is not None:
+            return heaviest_slate(self.ratios, self.propensities, self.slates)
+        return heaviest(self.ratios, self.propensities)
 
 
 def rewarded(log: Log) -> Log:
@@ -117,7 +127,7 @@ def rows_of(log: Log, target: object) -> Rows:
     logged, eligible = all_odds(kept), kept.eligible
     logged = None if logged is None else np.pad(logged, more)
     eligible = None if eligible is None else np.pad(eligible, more)
-    return Rows(kept.arm, kept.reward, odds, kept.propensity, logged, eligible, known)
+    return Rows(kept.arm, kept.reward, odds, kept.propensity, logged, eligible, known, slates_of(kept))
 
 
 def all_odds(log: Log) -> Array | None:

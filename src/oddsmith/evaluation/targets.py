@@ -8,6 +8,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, whole
 from oddsmith.decision import State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
@@ -105,31 +106,38 @@ def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
 
 
 def where_offered(log: Log, arm: str) -> Log:
-    """The rows of the log that offered an arm, by its name.
+    """The rows of the log that offered an arm, by its name; of slates, one slot must be asked for.
 
     >>> len(where_offered(Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "b"))
     1
     """
     rows = np.asarray(_holds(log, arm).any(axis=1))
+    if not rows.all() and slates_of(log) is not None:  # how many rows a slate has left would depend on what it drew
+        raise InvalidInput(
+            f"rows that offered {arm!r:.40} must be of one slot, for in later ones it may be taken: restrict the log "
+            "to a slot first (log[log.slot == 2], --slot 2)"
+        )
     return log if rows.all() else log[rows]
 
 
 def _named_target(log: Log, arm: str) -> Array:
     odds = _holds(log, arm).astype(np.float64)
     if absent := int((odds.sum(axis=1) == 0).sum()):
-        rest = len(log) - absent
+        rest, taken = len(log) - absent, " (a slot before may have taken it)" if log.slate is not None else ""
+        restrict = "where_offered, --where-offered" if slates_of(log) is None else "--slot N --where-offered"
         raise InvalidInput(
-            f"target arm:{arm} must be an arm that every row offered; {absent:,} of {len(log):,} rows did not: "
-            f"restrict the log to the other {rest:,} rows (where_offered, --where-offered)"
+            f"target arm:{arm} must be an arm that every row offered; {absent:,} of {len(log):,} rows did not{taken}: "
+            f"restrict the log to the other {rest:,} rows ({restrict})"
         )
     return odds
 
 
 def _holds(log: Log, arm: str) -> Bools:
-    """Where (T, K) an arm is, by its name; of arms that came with the call, only where it was eligible."""
+    """Where (T, K) an arm is, by its name; of slates and arms that came with the call, only where it was eligible."""
     names = names_of(log)
     if arm not in names:
         some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
         raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}{hint(arm, names)}")
     holds: Bools = numbers_of(log, names) == names.index(arm)
-    return holds if log.offered is None or log.eligible is None else holds & log.eligible
+    fixed = log.offered is None and log.slate is None
+    return holds if fixed or log.eligible is None else holds & log.eligible

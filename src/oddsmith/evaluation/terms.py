@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, number
+from oddsmith.arrays import Array, Ints, number
 from oddsmith.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from oddsmith.evaluation.slates import Slates
 
 __all__ = ["Bets", "Drawn", "Extremes", "Terms", "heaviest"]
 
@@ -32,16 +35,20 @@ class Extremes(NamedTuple):
     """The terms that rows of this log could have had: with reward 1, with reward 0, and the logger's odds of each.
 
     All are (T, K), for all arms of all rows, where all odds are logged; else (T,), the drawn arms with odds 1.
+    Where rows are parts of slates, `places` are the rows of each place, and a slate has one of each at most.
     """
 
     rewarded: Array
     unrewarded: Array
     odds: Array
+    places: tuple[Ints, ...] | None = None
 
     def ends(self) -> tuple[float, float]:
-        """The mean of the lowest and of the highest terms that one row in T has."""
-        low = heaviest(-np.minimum(self.rewarded, self.unrewarded), self.odds)
-        return -low, heaviest(np.maximum(self.rewarded, self.unrewarded), self.odds)
+        """The mean of the lowest and of the highest terms that one row in T has, or one slate in n at most."""
+        low, high = np.minimum(self.rewarded, self.unrewarded), np.maximum(self.rewarded, self.unrewarded)
+        places = self.places or (slice(None),)
+        worst = sum(heaviest(-low[own], self.odds[own]) for own in places)
+        return -worst, sum(heaviest(high[own], self.odds[own]) for own in places)
 
 
 class Drawn(NamedTuple):
@@ -73,6 +80,8 @@ class Terms:
     from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
     `extremes` makes what rows could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing shrunk,
     where a setting was chosen; `drawn` is there where no more is logged than the drawn arms' odds (`undrawn`).
+    `slates` says which rows were decided together: intervals are then of the slates' means (`slates`), whose `unit` is
+    the slate.
     """
 
     name: str
@@ -94,6 +103,8 @@ class Terms:
     extremes: Callable[[], Extremes] | None = field(default=None, repr=False)
     whole: "Terms | None" = field(default=None, repr=False)
     drawn: Drawn | None = field(default=None, repr=False)
+    slates: "Slates | None" = field(default=None, repr=False)
+    unit: str = "row"
 
     def __len__(self) -> int:
         return len(self.values)
@@ -126,6 +137,7 @@ class Terms:
             parts=(self, other),
             extremes=partial(_extremes, self, other),
             whole=None if wholes == (self, other) else wholes[0].minus(wholes[1]),
+            slates=self.slates,
         )
 
     def span(self, floor: float | None = None) -> tuple[float, float]:

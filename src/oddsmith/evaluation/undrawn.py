@@ -34,10 +34,12 @@ def outer(terms: Terms) -> tuple[Terms, Terms] | None:
     apart, more, less, reward = found
     up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
     low, high = up * reward + down * (1 - reward) - less, more - up * (1 - reward) - down * reward
-    return (
-        Terms(terms.name, low, terms.missing, extremes=partial(_extremes, up - less, down - less)),
-        Terms(terms.name, high, terms.missing, extremes=partial(_extremes, more - down, more - up)),
+    bounds = (low, up - less, down - less), (high, more - down, more - up)
+    least, most = (
+        Terms(terms.name, values, terms.missing, extremes=partial(_extremes, *ends), slates=terms.slates)
+        for values, *ends in bounds
     )
+    return least, most
 
 
 def _apart(terms: Terms) -> tuple[Array, Array, Array, Array] | None:

@@ -129,12 +129,12 @@ def _difference(sentence: str, one: Estimate) -> str:
     """The sentence, and where no difference is shown, how many decisions it would take."""
     if not one.low <= 0 <= one.high:
         return f"{sentence}."
-    more, n = more_decisions(one), one.diagnostics.n
+    more, n, units = more_decisions(one), one.diagnostics.n, _units(one)
     if more != more:
         return f"{sentence}."
     if isinf(more) or more > _FAR * n:
-        return f"{sentence}; to show a difference as small as that would take more than {_FAR} times as many decisions."
-    size = f"about {_about(more)} more decisions like these would show a difference of that size, 4 times in 5"
+        return f"{sentence}; to show a difference as small as that would take more than {_FAR} times as many {units}."
+    size = f"about {_about(more)} more {units} like these would show a difference of that size, 4 times in 5"
     return f"{sentence}; {size}."
 
 
@@ -174,7 +174,7 @@ def next_step(one: Estimate) -> str:
     if not beside.ess > 0:
         return _NEXT["share"]
     more = _about(beside.n * (ESS / beside.ess - 1))
-    return f"log about {more} more decisions like these, or ask for a target nearer to the logger"
+    return f"log about {more} more {_units(one)} like these, or ask for a target nearer to the logger"
 
 
 def reasons(one: Estimate) -> dict[str, str]:
@@ -213,6 +213,10 @@ def _span(one: Estimate) -> Span:
 def called(name: str) -> str:
     """What a sentence calls a target."""
     return "the logger" if name == LOGGED else name
+
+
+def _units(one: Estimate) -> str:
+    return "slates" if one.diagnostics.unit == "slate" else "decisions"
 
 
 def _about(count: float) -> str:

@@ -1,0 +1,65 @@
+"""What an assessment says of slates: which value it is of, and a table by slot."""
+
+import numpy as np
+
+from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
+from oddsmith.evaluation.slates import slates_of
+from oddsmith.evaluation.verdict import ORDER, reasons, verdict
+from oddsmith.reports.page import Table
+
+__all__ = ["slate_notes", "slots_table"]
+
+_ESTIMAND = (
+    "In a slot the target draws from what the logger left there, and the logger draws all others: what one slot earns, "
+    "not what the target would earn in all of them at once."
+)
+
+
+def slate_notes(found: Assessment) -> list[str]:
+    """Sentences about slates: what the values are means of, and what whole slates say; none without slates."""
+    slates = slates_of(found.log)
+    if slates is None:
+        return []
+    sizes = np.bincount(slates.number)
+    least, most = int(sizes.min()), int(sizes.max())
+    slots = f"{most} slots" if least == most else f"{least} to {most} slots"
+    total = f"; together they earn {most} times as much" if least == most else ""
+    notes = [f"Values are means over the slots of {len(sizes):,} slates of {slots}, each slate counted once{total}."]
+    notes.append(_ESTIMAND)
+    notes += [f"Slot {slot} has no answer: {one}." for slot, one in found.slots.items() if isinstance(one, str)]
+    return notes + [_whole(name, one) for name, one in found.whole.items()]
+
+
+def _whole(name: str, one: Answer) -> str:
+    if isinstance(one, str):
+        return f"Whole slates of {name}: no answer; {one}."
+    if one.refused:
+        why = f"{reasons(one)[one.refused[0]]} (rule {one.refused[0]})"
+        return f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
+    interval = f"[{one.low:.4f}, {one.high:.4f}] ({100 * one.level:.4g} % {one.interval} interval, {one.name})"
+    return f"Whole slates that {name} fills alone earn {one.value:.4f} per slot, {interval}."
+
+
+def slots_table(found: Assessment) -> Table:
+    """A row for each slot and target: its value, and by how much it is more than the baseline's."""
+    estimator = verdict(found).estimator or ORDER[-1]
+    rows = []
+    for slot, own in found.slots.items():
+        if isinstance(own, str):
+            continue
+        answers = {LOGGED: own.logged} | {name: by.get(estimator, "") for name, by in own.answers.items()}
+        for name, one in answers.items():
+            more = own.differences.get(estimator, {}).get(name, "")
+            rows.append((str(slot) if slot else "alone", name, *_cells(one), *_cells(more)))
+    headers = ("slot", "target", "value", "low", "high", f"more than {found.baseline}", "low", "high")
+    caption = f"The value of each slot, drawn by the target from what the logger left there ({estimator})"
+    return Table(headers, tuple(rows), caption)
+
+
+def _cells(one: Answer) -> tuple[str, str, str]:
+    if isinstance(one, str):
+        return "", "", ""
+    if not given(one):
+        return f"refused: {', '.join(one.refused)}", "", ""
+    value, low, high = (f"{number:.4f}" for number in (one.value, one.low, one.high))
+    return value, low, high

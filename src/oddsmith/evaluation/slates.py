@@ -1,0 +1,132 @@
+"""Rows that were decided together: the unit of an interval is the slate, for its rewards may depend on one another.
+
+Given the slots before it, each slot's arm follows its logged odds, so w r of a row has the mean that the target has in
+that slot, whatever other slots earn. A slate's term is the mean of its rows' terms; slates are what rows are elsewhere.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.arrays import Array, Ints
+from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
+from oddsmith.logs.slates import has_slates
+from oddsmith.logs.table import Log
+
+__all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
+
+
+class Slates(NamedTuple):
+    """The number (T,) of each row's slate, in the order of their first rows, and its place (T,) there, from 1 on.
+
+    A decision that stands alone is a slate of one.
+    """
+
+    number: Ints
+    place: Ints
+
+    @property
+    def shares(self) -> Array:
+        """What each row (T,) is of its slate's mean."""
+        shares: Array = 1.0 / np.bincount(self.number)[self.number]
+        return shares
+
+    def sums(self, column: Array) -> Array:
+        """The sum over each slate (n,) of a column (T,)."""
+        sums: Array = np.bincount(self.number, weights=column).astype(np.float64, copy=False)
+        return sums
+
+    def means(self, column: Array) -> Array:
+        """The mean over each slate (n,) of a column (T,)."""
+        return self.sums(column * self.shares)
+
+
+def slates_of(log: Log) -> Slates | None:
+    """The slates of a log; None where every row stands alone."""
+    if not has_slates(log):
+        return None
+    known: dict[object, int] = {}
+    keys = ((row, None) if slate is None else slate for row, slate in enumerate(log.slate))
+    numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), dtype=np.int64, count=len(log))
+    if len(known) == len(log):
+        return None
+    return Slates(numbers, np.maximum(np.asarray(log.slot), 1))
+
+
+def by_place(log: Log) -> Log:
+    """The log with the slots of each slate in their order, one slate after the other.
+
+    A slot's odds are those of its arm given the slots before it, not of one given those behind it.
+    """
+    slates = slates_of(log)
+    if slates is None:
+        return log
+    order = np.lexsort((slates.place, slates.number))
+    return log if (order[1:] > order[:-1]).all() else log[order]
+
+
+def per_slate(terms: Terms) -> Terms:
+    """The terms of slates, each the mean of its rows' terms; terms without slates as they are."""
+    slates = terms.slates
+    if slates is None:
+        return terms
+    squares, bets = terms.expected_squares, terms.bets
+    parts = None if terms.parts is None else (per_slate(terms.parts[0]), per_slate(terms.parts[1]))
+    return Terms(
+        name=terms.name,
+        values=_ratio(terms, slates) if parts is None else parts[0].values - parts[1].values,
+        missing=slates.means(terms.missing),
+        weights=None if terms.weights is None else slates.means(terms.weights),
+        expected_squares=None if squares is None else _squares(squares, terms.missing, slates),
+        heaviest=terms.heaviest,
+        least=terms.least,
+        bets=None if bets is None else Bets(slates.means(bets.gain), slates.means(bets.loss), *bets[2:]),
+        reach=terms.reach,
+        ratio=terms.ratio,
+        modelled=terms.modelled,
+        beforehand=terms.beforehand,
+        tuned=terms.tuned,
+        parts=parts,
+        extremes=None if terms.extremes is None else partial(_extremes, terms.extremes, slates),
+        unit="slate",
+    )
+
+
+def _ratio(terms: Terms, slates: Slates) -> Array:
+    """The means of slates; of a ratio R = Σ w r / Σ w, R + (mean w r - R mean w) / mean w over the slates."""
+    if not terms.ratio or terms.weights is None:
+        return slates.means(terms.values)
+    of_rows = terms.values.mean()
+    gains = (terms.values - of_rows) * terms.weights.mean() + of_rows * terms.weights
+    gain, weight = slates.means(gains), slates.means(terms.weights)
+    ratio = gain.sum() / weight.sum()
+    return np.asarray(ratio + (gain - ratio * weight) / weight.mean())
+
+
+def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
+    """E[W² | x] (n,) of the mean weights W: given the slots before, each w has mean 1, so they are uncorrelated."""
+    mean = slates.means(1.0 - missing)
+    return np.asarray(mean**2 + slates.sums(slates.shares**2 * (squares - (1.0 - missing) ** 2)))
+
+
+def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
+    """At most so much is the mean weight of the heaviest slate in n: the sum over places of the heaviest rows' shares.
+
+    The mean of the largest part of a sum is at most the sum of such means.
+    """
+    shared = ratios * slates.shares[:, None]
+    return sum(heaviest(shared[own], odds[own]) for own in _places(slates))
+
+
+def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
+    """The rows' extremes, as shares of their slates."""
+    rewarded, unrewarded, odds, _ = of_rows()
+    shares = slates.shares if odds.ndim == 1 else slates.shares[:, None]
+    return Extremes(rewarded * shares, unrewarded * shares, odds, _places(slates))
+
+
+def _places(slates: Slates) -> tuple[Ints, ...]:
+    """The rows of each place."""
+    return tuple(np.flatnonzero(slates.place == place) for place in np.unique(slates.place))
