@@ -1,5 +1,6 @@
 """Evaluations as jobs: answered beside the service, by the log; kept in it, so that no restart loses one."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from service.personalizer_rest_table import ask
 from service.personalizer_table import V22, action, rank
 from service.served import Hands, Here, here, wait
 from service.test_personalizer import file
+from storage.server import Server
 
 HOME = "/personalizer/v1.0/evaluations"
 MEANS = {"art": 0.2, "news": 0.5, "tech": 0.8}  # of a reward of 1; else it is -1
@@ -191,6 +193,22 @@ def test_an_order_that_is_too_large_or_of_nothing(tmp_path: Path, monkeypatch: p
             evaluation_process.log_between(reading, 0.0, 1e10)
 
 
+def test_replicas_know_the_same_evaluations(tmp_path: Path, server: Server, experiment: str) -> None:
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths.append(file(tmp_path / name, experiment, f"store = {json.dumps(server.url())}\n"))
+    with served(paths[0]) as one, served(paths[1]) as other:
+        lived(one, 5)
+        id = posted(one)
+        found = ended(one, id)
+        assert (found["status"], found["events"]) == ("completed", 5)
+        assert other.get(f"{HOME}/{id}") == found
+        assert len(other.experiment(experiment).long_reads.jobs) == 0
+        assert other.ask("DELETE", f"{HOME}/{id}").status_code == 204
+        assert one.get(HOME) == []
+
+
 def test_ids_of_the_caller(tmp_path: Path) -> None:
     def put(one: Here, id: str, **more: Any) -> Any:
         return one.ask("PUT", f"/news/personalizer/evaluations/{id}?api-version={V22}", json=ask(**more))
@@ -208,6 +226,15 @@ def test_ids_of_the_caller(tmp_path: Path) -> None:
         assert one.ask("DELETE", where).status_code == 204
         assert "have another id" in put(one, "a%2Fb%20%C3%A9").text
         assert one.get(HOME) == []
+
+
+def test_a_request_that_is_sent_again_is_no_second_evaluation(tmp_path: Path) -> None:
+    with served(file(tmp_path)) as one:
+        lived(one, 1)
+        headers = {"x-ms-client-request-id": "8a1f"}
+        first, again = (one.ask("POST", HOME, json=ask(), headers=headers) for _ in range(2))
+        assert (first.status_code, again.status_code, len(one.get(HOME))) == (201, 201, 1)
+        assert first.json()["id"] == again.json()["id"] == "8a1f"
 
 
 def test_what_is_served_may_be_applied_and_nothing_else(tmp_path: Path) -> None:

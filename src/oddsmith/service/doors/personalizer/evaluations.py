@@ -45,8 +45,9 @@ class _Kept(NamedTuple):
 
 
 async def create_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Keep a question, and begin with it."""
-    return await _create(experiment, visit, str(uuid4()))
+    """Keep a question, and begin with it; a request that is sent again, by its id, is no second one."""
+    sent = visit.header(b"x-ms-client-request-id")
+    return await _create(experiment, visit, sent if sent is not None and is_id(sent) else str(uuid4()))
 
 
 async def put_evaluation(experiment: Experiment, visit: Visit) -> Response:
