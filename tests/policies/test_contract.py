@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.episodes import GeneralizedPosteriorSampling
+from oddsmith.worlds.episodic import random_model
 from oddsmith.worlds.tables import random_table
 
 ARMS, DIM = 4, 3
 BANK = od.GivenExperts(("a", "b", "c"))
 TABLE = random_table(5, 6, ARMS)
+MODELS = [random_model(5, ARMS, horizon=3, seed=seed) for seed in range(4)]
 
 
 def predictions(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -82,6 +85,10 @@ POLICIES: dict[str, Entry] = {
     "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS, noise=1.0, ridge=1.0), vector, ordered=True),
     "probit, shared": Entry(
         lambda: od.ProbitThompsonSampling(DIM, noise=1.0, ridge=1.0, directions=64), rows, ordered=True
+    ),
+    "posterior sampling": Entry(lambda: GeneralizedPosteriorSampling(MODELS, gamma=0.1), index, ordered=True),
+    "posterior sampling, policies": Entry(
+        lambda: GeneralizedPosteriorSampling(MODELS, gamma=0.1, explore="policies"), index, ordered=True
     ),
     "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], size="small", gamma=0.005), vector, ordered=True),
     "particles": Entry(

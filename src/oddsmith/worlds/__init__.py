@@ -5,6 +5,7 @@ from oddsmith.worlds.base import Bernoulli, Beta, History, Noise, World
 from oddsmith.worlds.classification import ClassificationWorld
 from oddsmith.worlds.datasets import dataset
 from oddsmith.worlds.drifting import SwitchingWorld
+from oddsmith.worlds.episodic import EpisodicWorld, chain, random_model, riverswim
 from oddsmith.worlds.linear import LinearWorld, LogisticWorld
 from oddsmith.worlds.news import NewsWorld
 from oddsmith.worlds.tables import DrawnTruth, TableWorld
@@ -15,6 +16,7 @@ __all__ = [
     "Beta",
     "ClassificationWorld",
     "DrawnTruth",
+    "EpisodicWorld",
     "History",
     "LinearWorld",
     "LogisticWorld",
@@ -23,5 +25,8 @@ __all__ = [
     "SwitchingWorld",
     "TableWorld",
     "World",
+    "chain",
     "dataset",
+    "random_model",
+    "riverswim",
 ]
