@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.episodes import GeneralizedPosteriorSampling
+from oddsmith.episodes import GeneralizedPosteriorSampling, QLearning, TabularPosteriorSampling
 from oddsmith.worlds.episodic import random_model
 from oddsmith.worlds.tables import random_table
 
@@ -90,6 +90,10 @@ POLICIES: dict[str, Entry] = {
     "posterior sampling, policies": Entry(
         lambda: GeneralizedPosteriorSampling(MODELS, gamma=0.1, explore="policies"), index, ordered=True
     ),
+    "posterior draws": Entry(
+        lambda: TabularPosteriorSampling(5, ARMS, horizon=4, draws=6), index, ordered=True, chancy=True
+    ),
+    "q-learning": Entry(lambda: QLearning(5, ARMS, horizon=4), index, ordered=True),
     "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], size="small", gamma=0.005), vector, ordered=True),
     "particles": Entry(
         lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32, eta=0.5, gamma=0.01),

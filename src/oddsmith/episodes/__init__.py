@@ -2,12 +2,15 @@
 
 from oddsmith.episodes.agent import EpisodeAgent
 from oddsmith.episodes.base import Behaviour, EpisodicPolicy, Members
+from oddsmith.episodes.conjugate import CountState, TabularPosteriorSampling
 from oddsmith.episodes.gps import EpisodeState, GeneralizedPosteriorSampling
 from oddsmith.episodes.log import EpisodeLog, EpisodeStep
 from oddsmith.episodes.model import EpisodicModel, Plan
+from oddsmith.episodes.q_learning import QLearning, QState
 
 __all__ = [
     "Behaviour",
+    "CountState",
     "EpisodeAgent",
     "EpisodeLog",
     "EpisodeState",
@@ -17,4 +20,7 @@ __all__ = [
     "GeneralizedPosteriorSampling",
     "Members",
     "Plan",
+    "QLearning",
+    "QState",
+    "TabularPosteriorSampling",
 ]

@@ -134,6 +134,12 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         return GeneralizedThompsonSampling(GivenExperts(self.names), self.loss, prior=self.prior, **settings)
 
     @cached_property
+    def _played(self) -> Array:
+        """The models' policies, and behind them the uniform one (N + 1, H, S, K)."""
+        even = np.full((1, *self.plans.policy.shape[1:]), 1 / self.n_actions)
+        return np.concatenate([self.plans.policy, even])
+
+    @cached_property
     def _log_transitions(self) -> Array:
         with np.errstate(divide="ignore"):
             log: Array = np.log(self.tables.transitions)
@@ -213,8 +219,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         members = state.members
         share = members.uniform[..., None]
         mass = np.concatenate([(1 - share) * weights.posterior(members.log_weights), share], axis=-1)
-        even = np.full((1, *self.plans.policy.shape[1:]), 1 / self.n_actions)
-        return Behaviour(mass, np.concatenate([self.plans.policy, even]))
+        return Behaviour(mass, self._played)
 
     def posterior(self, state: EpisodeState) -> Array:
         """The weight (…, N) of each model, normalised; it changes with the end of an episode."""

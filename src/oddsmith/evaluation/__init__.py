@@ -2,6 +2,7 @@
 
 from oddsmith.evaluation.assessment import Assessment, assess
 from oddsmith.evaluation.diagnostics import RULES, Diagnostics, diagnose
+from oddsmith.evaluation.episodes import estimate_return, per_decision
 from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
 from oddsmith.evaluation.intervals import INTERVALS, Comparison, Estimate, compare, estimate
 from oddsmith.evaluation.planner import ExplorationPlan
@@ -16,9 +17,11 @@ __all__ += ["ServedReport", "Terms", "arm_target", "assess", "clipped_ips", "com
 __all__ += [
     "dr",
     "estimate",
+    "estimate_return",
     "first_target",
     "ips",
     "logged",
+    "per_decision",
     "policy_target",
     "served_as_logged",
     "shrunk_dr",

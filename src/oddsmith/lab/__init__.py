@@ -2,8 +2,10 @@
 
 from oddsmith.lab.bayes import BayesRegret, bayes_regret
 from oddsmith.lab.delays import GeometricDelay
+from oddsmith.lab.episodes import EpisodeRun, simulate_episodes
 from oddsmith.lab.run import Run
 from oddsmith.lab.simulate import simulate
 from oddsmith.lab.sweep import Cell, grid, sweep
 
-__all__ = ["BayesRegret", "Cell", "GeometricDelay", "Run", "bayes_regret", "grid", "simulate", "sweep"]
+__all__ = ["BayesRegret", "Cell", "EpisodeRun", "GeometricDelay", "Run", "bayes_regret", "grid", "simulate"]
+__all__ += ["simulate_episodes", "sweep"]
