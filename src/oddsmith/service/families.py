@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from oddsmith.experts.guarded import Guarded
 from oddsmith.service.experiment import OTHERS, Experiment
-from oddsmith.service.messages import Vitals
+from oddsmith.service.stats_messages import Vitals
 from oddsmith.service.writer import BUCKETS
 
 __all__ = ["ARMS", "BY_EXPERIMENT", "Family", "Seen", "decided", "expert_failures", "labels", "sync_seconds"]

@@ -10,6 +10,7 @@ from oddsmith.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
+from oddsmith.service import stats_messages as sm
 from oddsmith.service.access import STRANGER
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key
@@ -121,7 +122,7 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
     return m.PosteriorAnswer(experiment.name, now.position, now.state.learnt, by_name, retired)
 
 
-async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
+async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
     """Counts and positions."""
     store = experiment.store
     events, head, hold_up = await experiment.long_reads.run(lambda: (store.tally(), store.head(), store.hold_up()))
@@ -138,7 +139,7 @@ async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
         name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
         for name, weight in experiment.weights().items()
     }
-    return m.Stats(
+    return sm.Stats(
         experiment.name,
         head,
         follower.now.position,
@@ -155,9 +156,9 @@ async def stats(experiment: Experiment, query: m.StatsQuery) -> m.Stats:
     )
 
 
-def _arm_count(experiment: Experiment, one: ArmSum) -> m.ArmCount:
+def _arm_count(experiment: Experiment, one: ArmSum) -> sm.ArmCount:
     mean = experiment.scale.value(one.total / one.rewarded) if one.rewarded else None
-    return m.ArmCount(one.decided, one.rewarded, mean)
+    return sm.ArmCount(one.decided, one.rewarded, mean)
 
 
 async def metrics(service: Service, _: Key) -> Response:
@@ -170,18 +171,18 @@ async def metrics(service: Service, _: Key) -> Response:
     return Response(200, b"".join(parts), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
 
-async def health(_: Service, __: Key) -> m.Health:
+async def health(_: Service, __: Key) -> sm.Health:
     """The process lives, or there would be no answer."""
-    return m.Health(True, {})
+    return sm.Health(True, {})
 
 
-async def ready(service: Service, key: Key) -> m.Health | Response:
+async def ready(service: Service, key: Key) -> sm.Health | Response:
     """Whether every experiment can decide; why not, and which, for a key that may read it."""
     # anybody may ask, as often as they like; who has a key is told what is so now
     troubles = await service.seldom(_troubles) if key is STRANGER else await _troubles(service)
     told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
     warnings = {} if key is STRANGER else await _warnings(service, key)
-    answer = m.Health(not troubles and not service.draining, told, service.draining, warnings)
+    answer = sm.Health(not troubles and not service.draining, told, service.draining, warnings)
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 
 

@@ -14,6 +14,7 @@ from oddsmith.service import handlers as h
 from oddsmith.service import messages as m
 from oddsmith.service import reading as r
 from oddsmith.service import reading_messages as rm
+from oddsmith.service import stats_messages as sm
 from oddsmith.service.keys import Scope
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ ROUTES = (
     Route("GET", "/v1/series", f.series, "Sums by time, in all and by arm.", _READ, fm.SeriesQuery, fm.SeriesAnswer),
     Route("GET", "/v1/values", f.values, "What it is worth, and what else would be.", _READ, m.Query, fm.ValuesAnswer),
     Route("GET", "/v1/checks", c.checks, "Whether all is well.", _READ, m.Query, fm.ChecksAnswer),
-    Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, m.StatsQuery, m.Stats),
+    Route("GET", "/v1/stats", h.stats, "Counts and positions.", _READ, sm.StatsQuery, sm.Stats),
     Route("GET", "/v1/changes", r.changes, "Wait for news.", _READ, rm.ChangesQuery, rm.Changes, waits=True),
     Route("GET", "/metrics", h.metrics, "Metrics in the format of Prometheus.", _READ),
-    Route("GET", "/healthz", h.health, "Whether the process lives.", answer=m.Health),
-    Route("GET", "/readyz", h.ready, "Whether every experiment can decide.", answer=m.Health),
+    Route("GET", "/healthz", h.health, "Whether the process lives.", answer=sm.Health),
+    Route("GET", "/readyz", h.ready, "Whether every experiment can decide.", answer=sm.Health),
     Route("GET", "/openapi.json", h.openapi, "All routes, for programs."),
 )

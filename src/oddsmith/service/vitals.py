@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oddsmith.errors import StoreFailed
 from oddsmith.service.experiment import Experiment
-from oddsmith.service.messages import Vitals
+from oddsmith.service.stats_messages import Vitals
 from oddsmith.storage.address import public_address
 from oddsmith.storage.hold_up import HoldUp
 
