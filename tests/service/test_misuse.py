@@ -87,7 +87,7 @@ def test_contexts_with_gaps_and_slips(tmp_path: Path) -> None:
 def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         said = served.post("decide", {"ctx": CONTEXT}, status=422)["error"]
-        assert said.startswith("ctx is not a field; did you mean context? Allowed: experiment, context, arms, id, ")
+        assert said.startswith("ctx is not a field; did you mean context? Allowed: experiment, slots, context, arms, ")
         said = served.post("decide/batch", {"decisions": [{"contxt": CONTEXT}]}, status=422)["error"]
         assert said.startswith(
             "decisions[0]: contxt is not a field; did you mean context? Allowed: context, arms, id, "
@@ -103,7 +103,7 @@ def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path
 
 
 WRONG_BODIES: list[tuple[str, Any, str]] = [
-    ("decide", {"id": "a"}, "context must be given; got none. Fields: experiment, context, arms, id, "),
+    ("decide", {"id": "a"}, "context must be given; got none. Fields: experiment, slots, context, arms, id, "),
     ("decide", {"context": 1, "id": 5}, "id must be a string or null; got 5"),
     ("decide", {"context": 1, "id": "a\0b"}, r"id must be a string without NUL; got 'a\x00b'"),
     ("decide", {"context": 1, "id": "a" * 257}, "id must be a string of at most 256 characters; got 'aaa"),

@@ -103,9 +103,12 @@ def test_the_examples_of_the_document_are_answered(tmp_path: Path) -> None:
             paths[path]["post"]["requestBody"]["content"]["application/json"]["examples"]
             for path in ("/v1/decide", "/v1/decide/batch")
         )
-        plain, featured, named = (example["value"] for example in one.values())
+        plain, featured, named, *slated = (example["value"] for example in one.values())
         assert "arms" not in plain
         for body in (featured, named):
             assert served.post("decide", body)["odds"].keys() == set(body["arms"])
+        for body in slated:
+            assert [slot["slot"] for slot in served.post("decide", body)["slots"]] == [1, 2]
+        assert served.post("activate", {"slate": slated[0]["id"]})["new"]
         (batch,) = (example["value"] for example in many.values())
         assert all("arm" in result for result in served.post("decide/batch", batch)["results"])

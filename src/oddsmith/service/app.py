@@ -20,7 +20,7 @@ from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
 from oddsmith.service.log_lines import AccessLine
 from oddsmith.service.long_reads import Busy
-from oddsmith.service.messages import DecideBatch, DecisionAnswer, EventAnswer, RewardBatch
+from oddsmith.service.messages import DecideBatch, DecisionAnswer, EventAnswer, RewardBatch, SlateAnswer
 from oddsmith.service.opening import Opened
 from oddsmith.service.page_files import PageFiles, page_folder
 from oddsmith.service.process import NotFound, Service
@@ -162,10 +162,11 @@ class App:
                 experiment = experiments.get(name or "")
                 if experiment is None or experiment.follower.now.state is None or call.key is not ANYONE:
                     self._check(call, name, experiment)
-                if isinstance(message, DecideBatch | RewardBatch):
+                slots = getattr(message, "slots", None)
+                if slots or isinstance(message, DecideBatch | RewardBatch):
                     self.service.rates.count_entries(call.key.name, call.key.rate, len(message))
                 sender = (call.key.name,) if route.method == "POST" else ()
-                answer = await route.handler(experiment, message, *sender)
+                answer = await (route.slate_handler if slots else route.handler)(experiment, message, *sender)
             response = answer if isinstance(answer, Response) else Response(route.status, _encode(answer), JSON)
         except Exception as error:
             response = _shaped(_refusal(error, route, body), route)
@@ -174,7 +175,7 @@ class App:
         took = time.perf_counter() - start
         seconds.observe(took)
         if self._access_log is not None:
-            id = answer.id if isinstance(answer, DecisionAnswer | EventAnswer | Told) else None
+            id = answer.id if isinstance(answer, DecisionAnswer | SlateAnswer | EventAnswer | Told) else None
             facts = round(took * 1000, 3), len(response.body), call.key.name, name, id
             self._access_log(AccessLine(route.method, route.path, response.status, *facts))
         return response

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import UNSET
@@ -25,12 +26,20 @@ from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, 
 from oddsmith.storage.base import Line, Receipt
 from oddsmith.storage.events import DecisionMade, OwnDraw
 
-__all__ = ["by_incumbent", "decide", "decide_batch"]
+__all__ = ["Ready", "TURN", "by_incumbent", "check_unit", "complete", "decide", "decide_batch", "make", "offer", "told"]
 
 _log = logging.getLogger(__name__)
 _ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
-_TURN = 8  # entries of a batch
+TURN = 8
+"""Decisions of one request after which other requests have their turn."""
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
+
+
+class Ready(NamedTuple):
+    """The state and the call of a decision that is made with others, by one state."""
+
+    now: Now
+    call: Call
 
 
 async def decide(experiment: Experiment, message: DecideEntry, sender: str) -> DecisionAnswer:
@@ -38,9 +47,9 @@ async def decide(experiment: Experiment, message: DecideEntry, sender: str) -> D
     for_unit = experiment.settings.sticky and (message.incumbent is None or experiment.settings.shadow)
     if message.unit is not None or for_unit:  # an incumbent that steps in keeps nothing for a unit
         return await _decide_for_unit(experiment, message, sender)
-    event, answer = await _make(experiment, message, message.id, sender)
+    event, answer = await make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([event])
-    return await _complete(experiment, event, answer, receipt)
+    return await complete(experiment, event, answer, receipt)
 
 
 async def decide_batch(experiment: Experiment, message: DecideBatch, sender: str) -> Results:
@@ -66,17 +75,17 @@ async def _decide_all(
     made: dict[int, tuple[DecisionMade, DecisionAnswer]] = {}
     for place, entry in enumerate(entries):
         try:
-            _check_unit(experiment, entry)
-            made[place] = await _make(experiment, entry, entry.id, sender)
+            check_unit(experiment, entry)
+            made[place] = await make(experiment, entry, entry.id, sender)
             answers.append(made[place][1])
         except Exception as error:
             answers.append(error)
-        if place % _TURN == _TURN - 1:
+        if place % TURN == TURN - 1:
             await asyncio.sleep(0)  # others have theirs
     receipts = await experiment.writer.append([event for event, _ in made.values()]) if made else ()
     for (place, one), receipt in zip(made.items(), receipts, strict=True):
         try:
-            answers[place] = await _complete(experiment, *one, receipt)
+            answers[place] = await complete(experiment, *one, receipt)
         except Conflict as error:
             answers[place] = error
     return answers
@@ -84,18 +93,18 @@ async def _decide_all(
 
 async def _decide_for_unit(experiment: Experiment, message: DecideEntry, sender: str) -> DecisionAnswer:
     """The decision that the unit has, or its next one."""
-    _check_unit(experiment, message)
+    check_unit(experiment, message)
     while True:
         kept, turn = await _kept_for(experiment, message)
         if kept is not None:
             return kept
-        event, answer = await _make(experiment, message, None, sender)
+        event, answer = await make(experiment, message, None, sender)
         (receipt,) = await experiment.writer.append([replace(event, unit=message.unit, turn=turn)])
         if receipt.new:  # else another request was faster, for the same unit
-            return await _complete(experiment, event, answer, receipt)
+            return await complete(experiment, event, answer, receipt)
 
 
-async def _complete(
+async def complete(
     experiment: Experiment, event: DecisionMade, answer: DecisionAnswer, receipt: Receipt
 ) -> DecisionAnswer:
     """The answer with its position; where the id was known before, the first answer stands."""
@@ -106,31 +115,36 @@ async def _complete(
         if event.decision.arms is not None and first[1].arm not in event.decision.arms:
             had = f"id {answer.id!r} was answered with arm {first[1].arm!r}, which is not among those offered now"
             raise Conflict(f"{had}; offer it, or ask with another id")
-        return _told(experiment, *first, with_odds=answer.odds is not UNSET)
+        return told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
     experiment.decided[OTHERS if experiment.follower.now.arms is None else answer.arm] += 1  # arms of calls have no end
     return answer
 
 
-async def _make(
-    experiment: Experiment, message: DecideEntry, id: str | None, sender: str
+async def make(
+    experiment: Experiment, message: DecideEntry, id: str | None, sender: str, ready: Ready | None = None
 ) -> tuple[DecisionMade, DecisionAnswer]:
-    """A decision that is not yet on disk, and its answer, which lacks the position."""
+    """A decision that is not yet on disk, and its answer, which lacks the position.
+
+    Without `ready` it is made by the state of now; else what that is must be held still by the caller.
+    """
     check_json(message.context)
     now, arms = experiment.follower.now, experiment.follower.now.arms
-    if arms is None or message.arms is not None:
-        call = _offer(experiment, now, message)
+    if ready is not None:
+        now, call = ready
+    elif arms is None or message.arms is not None:
+        call = offer(experiment, now, message)
     else:  # as most calls are
         mask = None if message.eligible is None else arms.mask(message.eligible)
         call = Call(single(message.context), message.context, mask, arms)
     step = experiment.steps = experiment.steps + 1
     id = id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
-    if now.in_place:
+    if now.in_place and ready is None:
         async with experiment.follower.learning:
             now = experiment.follower.now
             asked = await _odds(experiment, now, call, step) if now.arms is arms else None
         if asked is None:  # another replica has added arms meanwhile
-            return await _make(experiment, message, id, sender)
+            return await make(experiment, message, id, sender)
     else:
         asked = await _odds(experiment, now, call, step)
     odds, votes = asked
@@ -148,14 +162,11 @@ async def _make(
     answer = _answer(experiment, id, decision, now.position, message.odds)
     answer.would = UNSET if own is None else call.names[own.would]
     if decision.log_weights is not None and decision.advice is not None and now.experts is not None:
-        opinions = zip(now.experts.names, decision.advice, strict=True)
-        if asleep := [name for name, value in opinions if value != value]:
-            answer.asleep = asleep
-            _warn(experiment, now, asleep)
+        _tell_asleep(experiment, now, decision.advice, answer)
     return event, answer
 
 
-def _offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
+def offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
     """What is asked about the arms that came with the call."""
     if message.arms is None:
         give = 'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, or a list of names'
@@ -183,7 +194,7 @@ def _answer(experiment: Experiment, id: str, decision: Decision, seen: int, with
     )
 
 
-def _told(experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None) -> DecisionAnswer:
+def told(experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None) -> DecisionAnswer:
     """The answer that was given for a decision that is on disk."""
     answer = _answer(experiment, line.id, decision, line.seen or 0, with_odds)
     answer.position, answer.new = line.position, False
@@ -218,8 +229,11 @@ def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -
         raise InvalidInput(f"context must be one that the policy can read; {type(error).__name__}: {error}") from error
 
 
-def _warn(experiment: Experiment, now: Now, asleep: list[str]) -> None:
-    """One line in the log for each expert that fails, the first time."""
+def _tell_asleep(experiment: Experiment, now: Now, advice: Array, answer: DecisionAnswer) -> None:
+    """Name sleepers in the answer; one line in the log for each expert that fails, the first time."""
+    names = () if now.experts is None else now.experts.names
+    asleep = [name for name, value in zip(names, advice, strict=True) if value != value]
+    answer.asleep = asleep or UNSET
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
         for name, reason in now.experts.reasons().items():
             if name in asleep and name not in experiment.warned:
@@ -249,7 +263,7 @@ def by_incumbent(policy: Policy, decision: Decision, *, ours: Odds, arm: int, od
     return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
 
 
-def _check_unit(experiment: Experiment, message: DecideEntry) -> None:
+def check_unit(experiment: Experiment, message: DecideEntry) -> None:
     """Refuses a unit where nothing is kept for it, and its lack, or another id, where something is."""
     name, sticky = experiment.name, experiment.settings.sticky
     if message.unit is not None and not sticky:
@@ -265,10 +279,10 @@ async def _kept_for(experiment: Experiment, message: DecideEntry) -> tuple[Decis
     lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
     allowed: Collection[str] | None = message.eligible
     if experiment.arms is None or message.arms is not None:
-        call = _offer(experiment, experiment.follower.now, message)
+        call = offer(experiment, experiment.follower.now, message)
         allowed = {arm for place, arm in enumerate(call.names) if call.mask is None or call.mask[place]}
     for line in lines:
         if allowed is None or line.arm in allowed:
             (decision,) = await asyncio.to_thread(experiment.store.decisions, [line.position])
-            return _told(experiment, line, decision, with_odds=message.odds), len(lines)
+            return told(experiment, line, decision, with_odds=message.odds), len(lines)
     return None, len(lines) + 1

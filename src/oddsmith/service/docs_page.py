@@ -88,17 +88,22 @@ def _section(told: _Told) -> str:
         rows = [(f"<code>{escape(f.name)}</code>", _about(f), escape(f.default)) for f in taken]
         parts.append(f"<h3>It takes</h3>{_table(heads, rows, f'What {name} takes')}")
     parts.append(f"<h3>Example</h3><pre>{_curl(route)}</pre>")
-    if route.answer is not None:
-        answer = told.operation["responses"]["200"]["content"]["application/json"]["schema"]
-        given = [f._replace(needed=False) for f in fields_of(answer, told.schemas)]
-        cells = [(f"<code>{escape(f.name)}</code>", _about(f)) for f in given]
-        table = _table(("field", "what it is"), cells, f"What {name} answers")
-        parts.append(f'<h3>It answers</h3><p class="says">{_sentences(route.answer)}</p>{table}')
+    parts += [_answer(told, kind) for kind in (route.answer, route.slate_answer) if kind is not None]
     refusals = [(status, escape(one["description"])) for status, one in told.operation["responses"].items()]
     table = _table(("status", "meaning"), [row for row in refusals if row[0] != "200"], f"Refusals of {name}")
     parts.append(f"<details><summary>Refusals</summary>{table}</details>")
     parts.append(f"<details><summary>Try it</summary>{_form(told)}</details>")
     return f'    <section id="{name}" aria-labelledby="{name}-h">\n{"".join(parts)}\n    </section>'
+
+
+def _answer(told: _Told, kind: Any) -> str:
+    """What a route answers, of one kind."""
+    heading = "With slots it answers" if kind is told.route.slate_answer else "It answers"
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    given = [field._replace(needed=False) for field in fields_of(schema, told.schemas)]
+    cells = [(f"<code>{escape(field.name)}</code>", _about(field)) for field in given]
+    table = _table(("field", "what it is"), cells, f"{kind.__name__} of {told.route.name}")
+    return f'<h3>{heading}</h3><p class="says">{_sentences(kind)}</p>{table}'
 
 
 def _taken(told: _Told) -> list[Field]:

@@ -17,6 +17,7 @@ from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
+from oddsmith.service.slates import activate_slate
 from oddsmith.service.vitals import lag_warning, vitals_of
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
@@ -68,7 +69,11 @@ async def correct(experiment: Experiment, message: m.Correct, sender: str) -> m.
 
 
 async def activate(experiment: Experiment, message: m.Activate, sender: str) -> m.EventAnswer:
-    """A deferred decision was shown."""
+    """A deferred decision was shown, or all of a slate."""
+    if message.slate is not None and message.id is None:
+        return await activate_slate(experiment, message.slate, sender)
+    if message.id is None or message.slate is not None:
+        raise InvalidInput(f"id or slate must be given; got {'both' if message.id else 'none'}")
     _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
     receipt = await experiment.append(Activation(message.id, experiment.clock(), sender))
     return _kept(message.id, receipt)

@@ -11,7 +11,8 @@ from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
 __all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "PATTERNS", "PosteriorAnswer"]
-__all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange"]
+__all__ += ["Query", "Results", "RewardBatch", "RewardEntry", "RewardGiven", "RosterChange", "SlateAnswer"]
+__all__ += ["SlotAnswer", "SlotEntry"]
 
 MOST = 1000  # entries of one batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
@@ -70,10 +71,40 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     odds: bool | None = None
 
 
+class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A slot of a page: what is known of it, the arms that it may show, and in shadow mode what the incumbent shows.
+
+    `features` are joined to the context: an object beside an object, numbers behind numbers.
+    """
+
+    name: _Id
+    features: Any = None
+    eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
+    incumbent: _Arm | None = None
+    incumbent_odds: _Odds | None = None
+
+
+_Slots = Annotated[
+    Annotated[int, Meta(ge=1, le=MOST_ARMS)] | Annotated[list[SlotEntry], Meta(min_length=1, max_length=MOST_ARMS)],
+    Meta(
+        description="How many arms to draw, for slots that are named by their numbers, or the slots: the first is "
+        'drawn from all arms, each next one from those left. The context is joined by "slot", the slot\'s number.'
+    ),
+]
+
+
 class Decide(DecideEntry):
-    """Draw an arm for a context. The same id again gets the first answer; 409 where its arm is not offered now."""
+    """Draw an arm for a context. The same id again gets the first answer; 409 where its arm is not offered now.
+
+    With `slots` an arm for each of them, on disk together; `id` is then that of the slate.
+    """
 
     experiment: _Name | None = None
+    slots: _Slots | None = None
+
+    def __len__(self) -> int:
+        """How many decisions are asked for."""
+        return 1 if self.slots is None else self.slots if isinstance(self.slots, int) else len(self.slots)
 
 
 class DecideBatch(_Body):
@@ -121,9 +152,10 @@ class Correct(_Body):
 
 
 class Activate(_Body):
-    """A deferred decision was shown."""
+    """A deferred decision was shown, or all of a slate."""
 
-    id: _Id
+    id: _Id | None = None
+    slate: _Id | None = None
 
 
 class RosterChange(_Body):
@@ -157,6 +189,27 @@ class DecisionAnswer(_DecisionFacts, kw_only=True):
     odds: dict[str, float] | UnsetType = UNSET
     would: str | UnsetType = UNSET
     asleep: list[str] | UnsetType = UNSET
+
+
+class SlotAnswer(DecisionAnswer, kw_only=True):
+    """The decision about a slot, whose number is `slot`; odds are those given the slots before it."""
+
+    slot: int
+    name: str
+
+
+class SlateAnswer(msgspec.Struct):
+    """The decisions about the slots of a slate, in order, all of them on disk."""
+
+    slate: str
+    experiment: str
+    slots: list[SlotAnswer]
+    new: bool
+
+    @property
+    def id(self) -> str:
+        """What it is called in the access log."""
+        return self.slate
 
 
 class EventAnswer(msgspec.Struct):
@@ -210,6 +263,8 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     deferred: bool
     reward: float | None
     counts_since: int | None
+    slate: str | None
+    slot: int | None
     events: list[dict[str, Any]]
     experts: list[dict[str, Any]] | UnsetType = UNSET
 

@@ -42,7 +42,8 @@ _LINKS = {
 
 def document(routes: "Sequence[Route]") -> bytes:
     """The document as JSON."""
-    types = [ErrorAnswer, *(t for route in routes for t in (route.message, route.answer) if t is not None)]
+    given = (one for route in routes for one in (route.message, route.answer, route.slate_answer))
+    types = [ErrorAnswer, *(one for one in given if one is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     ref = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, object]] = {}
@@ -66,7 +67,8 @@ def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping
     responses = {str(status): _answer(_REASONS[status], ref[ErrorAnswer]) for status in route.statuses}
     if route.name == "ready":
         responses["503"] = _answer(_REASONS[503], ref[route.answer])
-    responses["200"] = _answer(route.summary, ref[route.answer] if route.answer else {})
+    answers = [ref[one] for one in (route.answer, route.slate_answer) if one is not None]
+    responses["200"] = _answer(route.summary, {"anyOf": answers} if len(answers) > 1 else answers[0] if answers else {})
     if route.name == "metrics":
         responses["200"] = {"description": route.summary, "content": {"text/plain": {"schema": {"type": "string"}}}}
     if route.name == "decide":

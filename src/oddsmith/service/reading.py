@@ -83,6 +83,8 @@ def _row(experiment: Experiment, one: Listed) -> m.ListedDecision:
         bool(line.deferred),
         account.shown if line.deferred else None,
         draw.unit if experiment.settings.show_contexts else None,  # who it is for is part of what is hidden
+        draw.slate,
+        draw.slot,
     )
 
 

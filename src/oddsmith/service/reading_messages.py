@@ -74,7 +74,8 @@ class Experiments(msgspec.Struct):
 class ListedDecision(msgspec.Struct):
     """A decision in a list: when it was made, what was drawn with which odds, and what it counts with.
 
-    `activated` is null for one that was not deferred. `counts` is null until it counts.
+    `activated` is null for one that was not deferred. `counts` is null until it counts. `slate` and `slot` are null for
+    one that stands alone.
     """
 
     id: str
@@ -88,6 +89,8 @@ class ListedDecision(msgspec.Struct):
     deferred: bool
     activated: bool | None
     unit: str | None
+    slate: str | None
+    slot: int | None
 
 
 class Decisions(msgspec.Struct):

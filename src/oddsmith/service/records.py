@@ -30,6 +30,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     for line in lines:
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
+    (draw,) = store.draws([made.position])
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
     arms, hidden = experiment.names_of(decision), not experiment.settings.show_contexts
     names = None if eligible is None else [arm for arm, free in zip(arms, eligible, strict=True) if free]
@@ -49,6 +50,8 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         deferred=bool(made.deferred),
         reward=None if isnan(account.value) else experiment.scale.value(account.value),
         counts_since=account.settled or None,
+        slate=draw.slate,
+        slot=draw.slot,
         events=[_event(experiment, line) for line in lines],
         experts=_experts(experiment, decision, votes, made) if explain and votes is not None else msgspec.UNSET,
     )

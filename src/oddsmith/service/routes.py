@@ -16,6 +16,7 @@ from oddsmith.service import reading as r
 from oddsmith.service import reading_messages as rm
 from oddsmith.service import stats_messages as sm
 from oddsmith.service.keys import Scope
+from oddsmith.service.slates import decide_slate
 
 if TYPE_CHECKING:
     from oddsmith.service.doors.door import Door
@@ -40,6 +41,7 @@ class Route(NamedTuple):
     scopes no key is needed. `path` may end in one {parameter}. `each`: without a message, a key for some experiments is
     enough, and the answer is about these. `waits`: the call is held open, and given up where the caller is gone.
     `status` is that of an answer that is no `Response`. A route of a `door` has handlers of another form, see `Visit`.
+    A message with `slots` is for the `slate_handler`, which returns a `slate_answer`.
     """
 
     method: str
@@ -55,6 +57,8 @@ class Route(NamedTuple):
     waits: bool = False
     status: int = 200
     door: "Door | None" = None
+    slate_handler: Any = None
+    slate_answer: Any = None
 
     @property
     def name(self) -> str:
@@ -68,7 +72,18 @@ _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 ROUTES = (
-    Route("POST", "/v1/decide", d.decide, "Draw an arm.", _DECIDE, m.Decide, m.DecisionAnswer, _CHANGES),
+    Route(
+        "POST",
+        "/v1/decide",
+        d.decide,
+        "Draw an arm, or one for each slot.",
+        _DECIDE,
+        m.Decide,
+        m.DecisionAnswer,
+        _CHANGES,
+        slate_handler=decide_slate,
+        slate_answer=m.SlateAnswer,
+    ),
     Route("POST", "/v1/decide/batch", d.decide_batch, "Draw arms.", _DECIDE, m.DecideBatch, m.Results, _WRITES, _BATCH),
     Route("POST", "/v1/reward", h.reward, "Reward a decision.", _REWARD, m.RewardGiven, m.EventAnswer, _CHANGES),
     Route("POST", "/v1/reward/batch", h.reward_batch, "Reward.", _REWARD, m.RewardBatch, m.Results, _WRITES, _BATCH),

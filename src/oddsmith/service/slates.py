@@ -1,0 +1,137 @@
+"""Slates: the part of /v1/decide that fills several slots, by one state and with one commit, and their activation."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import msgspec
+
+from oddsmith.call import Call, call_of
+from oddsmith.contexts import check_json
+from oddsmith.errors import Conflict, InvalidInput
+from oddsmith.service.deciding import TURN, Ready, check_unit, complete, make, offer, told
+from oddsmith.service.experiment import Experiment
+from oddsmith.service.follower import Now
+from oddsmith.service.messages import (
+    Decide,
+    DecideEntry,
+    DecisionAnswer,
+    EventAnswer,
+    SlateAnswer,
+    SlotAnswer,
+    SlotEntry,
+)
+from oddsmith.service.process import NotFound
+from oddsmith.slate import Slot, left, slate_of, slots_of
+from oddsmith.storage.events import Activation, DecisionMade
+from oddsmith.storage.slates import slot_id
+
+__all__ = ["activate_slate", "decide_slate"]
+
+_Made: TypeAlias = list[tuple[DecisionMade, DecisionAnswer]]
+
+
+async def decide_slate(experiment: Experiment, message: Decide, sender: str) -> SlateAnswer:
+    """The decisions of all slots, on disk together; `sender` is the name of the key that asks for them.
+
+    A slate that was decided before gets its first answer.
+    """
+    slots = _checked_slots(experiment, message)
+    slate = message.id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
+    held = experiment.follower.learning if experiment.follower.now.in_place else nullcontext()
+    async with held:  # one state for all of them
+        made = await _fill(experiment, message, slate, slots, sender)
+    receipts = await experiment.writer.append([event for event, _ in made])
+    if not all(receipt.new for receipt in receipts):
+        answers, new = await _first_answers(experiment, slate, made, with_odds=message.odds), False
+    else:
+        pairs = zip(made, receipts, strict=True)
+        answers, new = [await complete(experiment, *one, receipt) for one, receipt in pairs], True
+    named = zip(slots, answers, strict=True)
+    return SlateAnswer(
+        slate,
+        experiment.name,
+        [SlotAnswer(slot=n, name=slot.name, **_fields(answer)) for n, (slot, answer) in enumerate(named, 1)],
+        new,
+    )
+
+
+async def activate_slate(experiment: Experiment, slate: str, sender: str) -> EventAnswer:
+    """All decisions of a slate were shown: written with one commit."""
+    lines = await asyncio.to_thread(experiment.store.of_slate, slate)
+    if not lines:
+        raise NotFound(f"there is no slate {slate!r:.140} in experiment {experiment.name!r}")
+    if lost := await experiment.unlearnable_ids([line.id for line in lines]):
+        raise InvalidInput(f"slate must be one that experts can learn from; contexts of {len(lost)} slots are erased")
+    receipts = await experiment.writer.append([Activation(line.id, experiment.clock(), sender) for line in lines])
+    position = max(receipt.accepted() for receipt in receipts)
+    return EventAnswer(slate, position, any(receipt.new for receipt in receipts))
+
+
+def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntry]:
+    """The slots as they were sent, or so many; what does not go with slots is refused."""
+    if experiment.settings.sticky:
+        raise InvalidInput(f"slots must be left out, for experiment {experiment.name!r} is sticky; got some")
+    check_unit(experiment, message)
+    if message.incumbent is not None or message.incumbent_odds is not None:
+        raise InvalidInput("incumbent and its odds must be given in each of the slots; got them beside slots")
+    check_json(message.context)
+    if isinstance(message.slots, list):
+        check_json([slot.features for slot in message.slots], "slots")
+        slots_of([Slot(slot.name) for slot in message.slots])
+        return message.slots
+    return [SlotEntry(name=slot.name) for slot in slots_of(message.slots)]
+
+
+async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequence[SlotEntry], sender: str) -> _Made:
+    """The decisions of all slots, not yet on disk, by the state of now."""
+    now = experiment.follower.now
+    places = [Slot(slot.name, slot.features, eligible=slot.eligible) for slot in slots]
+    made: _Made = []
+    for place, call in enumerate(slate_of(_call(experiment, now, message), message.context, places)):
+        slot, taken = slots[place], [event.decision.number for event, _ in made]
+        asked = DecideEntry(
+            context=call.context,
+            deferred=message.deferred,
+            incumbent=slot.incumbent,
+            incumbent_odds=slot.incumbent_odds,
+            odds=message.odds,
+        )
+        ready = Ready(now, left(call, taken, len(call.names)))
+        try:
+            event, answer = await make(experiment, asked, slot_id(slate, slot.name), sender, ready)
+        except InvalidInput as error:
+            raise InvalidInput(f"slot {slot.name!r:.40}: {error}") from error
+        made.append((replace(event, slate=slate, slot=place + 1), answer))
+        if place % TURN == TURN - 1:
+            await asyncio.sleep(0)  # others have theirs
+    return made
+
+
+def _call(experiment: Experiment, now: Now, message: Decide) -> Call:
+    """What is asked before any slot is filled."""
+    if now.arms is None or message.arms is not None:
+        return offer(experiment, now, message)
+    return call_of(now.policy, now.arms, message.context, None, message.eligible)
+
+
+async def _first_answers(
+    experiment: Experiment, slate: str, made: _Made, *, with_odds: bool | None
+) -> list[DecisionAnswer]:
+    """What was answered for a slate that was decided before, if it is the one that is asked for now."""
+    lines = await asyncio.to_thread(experiment.store.of_slate, slate)
+    if [line.id for line in lines] != [event.id for event, _ in made]:
+        raise Conflict(f"slate {slate!r:.140} was decided before, with other slots; ask with another id")
+    for line, (event, _) in zip(lines, made, strict=True):
+        if event.decision.arms is not None and line.arm not in event.decision.arms:
+            had = f"slate {slate!r:.140} was answered with arm {line.arm!r}, which is not among those offered now"
+            raise Conflict(f"{had}; offer it, or ask with another id")
+    decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
+    return [told(experiment, *one, with_odds=with_odds) for one in zip(lines, decisions, strict=True)]
+
+
+def _fields(answer: DecisionAnswer) -> dict[str, Any]:
+    """The fields of an answer that are set."""
+    return {name: value for name, value in msgspec.structs.asdict(answer).items() if value is not msgspec.UNSET}
