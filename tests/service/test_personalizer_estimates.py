@@ -123,6 +123,21 @@ def test_what_cannot_be_defended_is_told_and_has_no_number() -> None:
     assert "log must have rewards" in by_name(waiting, ())["Online"]["refused"]
 
 
+def test_intervals_of_slots_count_pages() -> None:
+    """Two slots with the same reward are one row's worth of evidence, and not two."""
+    log = made(1000, 5)
+    twice: Any = {name: np.repeat(value, 2, axis=0) for name, value in log.columns().items() if name != "offered"}
+    twice |= {"offered": [names for names in log.offered for _ in range(2)]}
+    twice |= {"slate": [str(i // 2) for i in range(2000)], "slot": np.tile([1, 2], 1000)}
+    pages = od.Log(**twice)
+    alone, together = (by_name(one, ()) for one in (log, pages))
+    for name in ("Online", "Baseline", "Random"):
+        one, two = (found[name]["totalSummary"] for found in (alone, together))
+        assert two["ipsEstimatorDenominator"] == 2000
+        for field in ("averageReward", "confidenceInterval", "low"):
+            assert two[field] == pytest.approx(one[field], rel=1e-9)
+
+
 def test_the_intervals_hold_the_truth() -> None:
     """Binomial(2, m)/2 of each arm; 100 logs: at 95 % fewer than 87 hits have odds below 0.001 (binomial)."""
     hits = dict.fromkeys(("Online", "Baseline", "Random"), 0)
