@@ -107,7 +107,7 @@ async def load(
         writer.write(content)
         status, body = await answer(reader)
         latencies.append(time.perf_counter() - start)
-        errors += status != 200
+        errors += status not in (200, 201)
         return body
 
     async def client(number: int) -> None:

@@ -1,0 +1,157 @@
+"""What a rank through Personalizer's door costs, next to our own decide with the same offer.
+
+    python -m benchmarks.personalizer [--rounds 5] [--seconds 4] [--clients 8]
+
+50 actions with 40 features each (30 numbers, 10 words), 10 numbers of context, out of 500 known actions; `auto()` after
+300 rewards, SQLite with synchronous FULL. One service has both: they take turns.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+import psutil
+
+from benchmarks.offers_served import Asked, decide_request, teach
+from benchmarks.service_load import Load, Server, load, request
+from benchmarks.timing import table
+from oddsmith.service.app import make_app
+from oddsmith.service.doors.personalizer.entrance import Personalizer
+from oddsmith.service.opening import open_experiments
+from oddsmith.service.server import serve
+
+ACTIONS, NUMBERS, WORDS, CONTEXT, KNOWN, LEARNT, CALLS = 50, 30, 10, 10, 500, 300, 128
+POLICY = 'name = "news"\nseed = 7\n[policy]\nkind = "auto"\n[service]\nstore = "news.sqlite"\n'
+
+
+def calls_of(seed: int, n: int) -> list[Asked]:
+    """Calls whose actions are some of those known, with the same features at every call."""
+    rng = np.random.default_rng(0)
+    numbers, words = rng.normal(size=(KNOWN, NUMBERS)).round(4), rng.integers(8, size=(KNOWN, WORDS))
+    features = [
+        {f"number{i}": float(x) for i, x in enumerate(row)} | {f"word{i}": f"value {w}" for i, w in enumerate(said)}
+        for row, said in zip(numbers, words, strict=True)
+    ]
+    rng, calls = np.random.default_rng(seed), []
+    for _ in range(n):
+        drawn = rng.choice(KNOWN, ACTIONS, replace=False)
+        context = {f"context{i}": float(x) for i, x in enumerate(rng.normal(size=CONTEXT).round(4))}
+        calls.append(Asked(context, {f"item-{k}": features[k] for k in drawn}))
+    return calls
+
+
+def rank_request(call: Asked, port: int) -> bytes:
+    """The bytes of the same call as Personalizer's programs send it."""
+    actions = [{"id": name, "features": [known]} for name, known in call.arms.items()]
+    body: dict[str, Any] = {"contextFeatures": [call.context], "actions": actions, "deferActivation": False}
+    return request("/personalizer/v1.0/rank", body, port)
+
+
+class Service(Server):
+    """A service with the door open, in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "news.toml").write_text(POLICY)
+        command = [sys.executable, "-m", "benchmarks.personalizer", "--serve", str(folder / "news.toml")]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+        self._watched = psutil.Process(self._process.pid)
+
+
+@contextmanager
+def service() -> Iterator[Service]:
+    """A service with an empty store."""
+    with tempfile.TemporaryDirectory() as place:
+        server = Service(Path(place))
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+class Turn(NamedTuple):
+    """One round: our own decide, and a rank."""
+
+    ours: Load
+    theirs: Load
+
+
+def measure(clients: int, seconds: float, rounds: int) -> list[Turn]:
+    """Rounds in turns, after one to warm up; every second one begins with the other."""
+    calls, turns = calls_of(2, CALLS), []
+    with service() as server:
+        while httpx.get(f"http://127.0.0.1:{server.port}/readyz").status_code != 200:
+            time.sleep(0.1)  # its state is being restored
+        asyncio.run(teach(server, calls_of(1, LEARNT)))  # type: ignore[arg-type]
+        ours, theirs = ([make(call, server.port) for call in calls] for make in (decide_request, rank_request))
+        for turn in range(rounds + 1):
+            order = (ours, theirs) if turn % 2 else (theirs, ours)
+            lasts = seconds if turn else 1.0
+            loads = [asyncio.run(load(server, clients, lasts, asked=asked)) for asked in order]
+            turns.append(Turn(*(loads if turn % 2 else loads[::-1])))
+    return turns[1:]
+
+
+def row(clients: int, turns: Sequence[Turn]) -> list[str]:
+    """Medians over the rounds."""
+
+    def median(values: Iterable[float]) -> float:
+        return float(np.median(list(values)))
+
+    ratio = median(turn.theirs.cpu_us / turn.ours.cpu_us for turn in turns)
+    cells = [
+        f"{clients}",
+        f"{median(t.ours.cpu_us for t in turns):,.0f}",
+        f"{median(t.theirs.cpu_us for t in turns):,.0f}",
+    ]
+    cells += [f"{ratio:.2f}"]
+    for of in ([turn.ours for turn in turns], [turn.theirs for turn in turns]):
+        cells += [f"{median(one.p50_ms for one in of):.1f}", f"{median(one.p99_ms / one.p50_ms for one in of):.1f}"]
+    return [*cells, str(sum(one.errors for turn in turns for one in turn))]
+
+
+def report(seconds: float = 4.0, rounds: int = 5, clients: Sequence[int] = (1, 8)) -> str:
+    """The section of RESULTS.md."""
+    header = ["clients", "decide, CPU us", "rank, CPU us", "ratio", "decide p50 ms", "p99/p50"]
+    header += ["rank p50 ms", "p99/p50", "errors"]
+    rows = [row(n, measure(n, seconds, rounds)) for n in clients]
+    return f"""## A rank through Personalizer's door
+
+{ACTIONS} actions with {NUMBERS} numbers and {WORDS} words each, {CONTEXT} numbers of context; `auto()` after {LEARNT} rewards, SQLite
+with synchronous FULL. CPU is the server's user and system time a request; medians of {rounds} rounds of {seconds:g} s in turns with our
+own `/v1/decide`, on the same service with the same offers; {os.cpu_count()} cores that client, server and others share.
+
+{table(header, rows)}
+"""
+
+
+def main() -> None:
+    """Measure and print, or serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--serve", metavar="FILE")
+    asked = parser.parse_args()
+    if asked.serve is None:
+        print(report(asked.seconds, asked.rounds, asked.clients))
+        return
+    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print(door.getsockname()[1], flush=True)
+    serve(make_app(open_experiments([asked.serve]), doors=[Personalizer()]), door)
+
+
+if __name__ == "__main__":
+    main()
