@@ -129,9 +129,10 @@ def report(seconds: float = 4.0, rounds: int = 5, clients: Sequence[int] = (1, 8
     rows = [row(n, measure(n, seconds, rounds)) for n in clients]
     return f"""## A rank through Personalizer's door
 
-{ACTIONS} actions with {NUMBERS} numbers and {WORDS} words each, {CONTEXT} numbers of context; `auto()` after {LEARNT} rewards, SQLite
-with synchronous FULL. CPU is the server's user and system time a request; medians of {rounds} rounds of {seconds:g} s in turns with our
-own `/v1/decide`, on the same service with the same offers; {os.cpu_count()} cores that client, server and others share.
+{ACTIONS} actions with {NUMBERS} numbers and {WORDS} words each, {CONTEXT} numbers of context; `auto()` after {LEARNT}
+rewards, SQLite with synchronous FULL. CPU is the server's user and system time a request; medians of {rounds} rounds of
+{seconds:g} s in turns with our own `/v1/decide`, on the same service with the same offers; {os.cpu_count()} cores that
+client, server and others share.
 
 {table(header, rows)}
 """
