@@ -91,6 +91,9 @@ def test_parts_of_a_sum(tmp_path: Path) -> None:
         assert parts == [204] * 5
         assert reward(served, id, 0.5, headers=again) == 400  # another value for the same part
         assert [kind for kind, _ in lines(served, id)].count("reward") == 3
+        hands.pass_by(61)
+        wait(lambda: ("default", 0.0) in lines(served, id))
+        wait(lambda: served.get(f"/v1/decisions/{id}")["reward"] == -0.75)  # 0.25 - 0.5 - 0.5
         assert served.ask("GET", "/personalizer/v1.0/configurations/service").json()["rewardAggregation"] == "sum"
 
 

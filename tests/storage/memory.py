@@ -16,7 +16,7 @@ class Memory:
     """What a fold reads; positions are 10, 20, 30, or 1, 2, 3: above 0 and growing. Every event is taken as it is."""
 
     def __init__(self, rule: Rule = "first", step: int = 10, late: Late = "arrives") -> None:
-        self.rule, self.late, self.step = rule, late, step
+        self.rule, self.late, self.step, self.zero = rule, late, step, 0.0
         self.secret = bytes(range(16))
         self.events: list[tuple[int, Event]] = []
         self.kept: dict[int, tuple[Snapshot, bytes]] = {}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from oddsmith.rewards import RewardScale
 from oddsmith.storage import Activation, Correction, DefaultReward, Event, Line, Reward
 from oddsmith.storage.accounts import Account
 from oddsmith.storage.base import Late, Rule, line_of
@@ -79,3 +80,25 @@ def test_the_value_before_it_is_settled(rule: Rule, value: float) -> None:
     ):
         account.take(line)
         assert (account.value, account.counts) == (now, ())
+
+
+@pytest.mark.parametrize(
+    ("scale", "parts", "value"),
+    [
+        ((0.0, 1.0), (0.25, 0.5), 0.75),
+        ((-1.0, 1.0), (0.0, 0.0), 0.0),
+        ((-1.0, 1.0), (0.5, -0.25, 0.5), 0.75),
+        ((-1.0, 1.0), (-0.75, -0.5), -1.0),
+        ((-5.0, 15.0), (10.0, 10.0), 15.0),
+        ((1.0, 5.0), (1.0, 3.0), 4.0),
+    ],
+)
+def test_parts_are_added_up_in_the_units_of_rewards(
+    scale: tuple[float, float], parts: tuple[float, ...], value: float
+) -> None:
+    """And the sum is cut to the scale."""
+    units = RewardScale(*scale)
+    account = Account("sum", "arrives", -units.low / (units.high - units.low))
+    for place, part in enumerate(parts):
+        account.take(Line(place + 1, "reward", "a", str(place), units.reward(part), 0.0, False, None))
+    assert units.value(account.value) == pytest.approx(value, abs=1e-12)

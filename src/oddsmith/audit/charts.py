@@ -120,6 +120,7 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
     changes: list[Line] = []
     made = array("q")
     total, epoch_after = sum(chart.reading.tally().values()), chart.reading.epochs[-1][1]
+    rules = chart.reading.rule, chart.reading.late, chart.reading.zero
     waiting: dict[str, None] = {}
     for line in progress(chart.reading.lines(0, chart.head), total, "reading"):
         chart.kinds[line.kind] += 1
@@ -133,7 +134,7 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
             chart.rewards.append(line.value)
         if line.kind in EARLY and line.position > epoch_after > 0:
             waiting[line.id] = None
-        account = accounts.setdefault(line.id, Account(chart.reading.rule, chart.reading.late))
+        account = accounts.setdefault(line.id, Account(*rules))
         account.take(line)
     chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
     items = in_order((account.counts for account in accounts.values()), changes)

@@ -98,7 +98,7 @@ def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
 def _log_of(
     reading: Reading, visits: Sequence[Visit], head: int, names: tuple[str, ...] | None, contexts_only: bool
 ) -> tuple[Log | None, Exported]:
-    accounts = {visit.line.id: Account(reading.rule, reading.late) for visit in visits}
+    accounts = {visit.line.id: Account(reading.rule, reading.late, reading.zero) for visit in visits}
     for line in reading.history(list(accounts), head):
         accounts[line.id].take(line)
     shown = [visit for visit in visits if accounts[visit.line.id].shown or not visit.line.deferred]

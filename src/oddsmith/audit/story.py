@@ -95,7 +95,7 @@ def story_of(reading: Reading, id: str) -> Story:
     if not lines:
         raise InvalidInput(f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, which is of none")
     scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
-    account, happenings = Account(reading.rule, reading.late), []
+    account, happenings = Account(reading.rule, reading.late, reading.zero), []
     for line in lines:
         happenings.append(_happening(account, line, scale))
     made = next((line for line in lines if line.kind == "decision"), None)

@@ -150,7 +150,7 @@ class Ahead:
 
     def __init__(self, reading: Reading, head: int) -> None:
         self._reading, self._head = reading, head
-        self.rule, self.late = reading.rule, reading.late
+        self.rule, self.late, self.zero = reading.rule, reading.late, reading.zero
         self._first = self._last = 0
         self._lines: list[Line] = []
         self._about: dict[str, list[Line]] = {}

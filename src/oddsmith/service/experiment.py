@@ -210,7 +210,7 @@ class Experiment:
             self._windows.wake()
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
-        accounts = {id: Account(self.store.rule, self.store.late) for id in ids}
+        accounts = {id: Account(self.store.rule, self.store.late, self.store.zero) for id in ids}
         for line in self.store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
         open_accounts = {id: account.made for id, account in accounts.items() if account.made and not account.settled}

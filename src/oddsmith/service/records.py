@@ -26,7 +26,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     made = next((line for line in lines if line.kind == "decision"), None)
     if made is None:
         return None
-    account = Account(store.rule, store.late)
+    account = Account(store.rule, store.late, store.zero)
     for line in lines:
         account.take(line)
     decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]

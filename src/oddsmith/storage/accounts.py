@@ -48,7 +48,8 @@ class Account:
 
     It is *settled* by the line that completes it: the decision itself, its activation if it was deferred, and a reward
     or default (with the rule "sum": the default, which closes the window). That position never changes again. Its
-    *value* is the last correction, else the reward (the sum of the parts, at most 1), else the default.
+    *value* is the last correction, else the reward (the sum of the parts, within 0 and 1), else the default. Parts are
+    added up in the units of rewards, in which nothing is nothing: on the scale from 0 to 1 that is `zero`.
 
     A reward that changes the value of a settled decision is late. Where late rewards "rewrite", the decision counts
     with its value where it was settled, as if it had always been that one. Where they count as they "arrive", it counts
@@ -65,11 +66,11 @@ class Account:
 
     __slots__ = (
         *("_turns", "activated", "correction", "decided", "default", "deferred", "late", "made", "parts", "rule"),
-        *("settled", "shown"),
+        *("settled", "shown", "zero"),
     )
 
-    def __init__(self, rule: Rule, late: Late) -> None:
-        self.rule, self.late = rule, late
+    def __init__(self, rule: Rule, late: Late, zero: float = 0.0) -> None:
+        self.rule, self.late, self.zero = rule, late, zero
         self.made: int = 0
         self.decided = 0.0  # when
         self.deferred = self.shown = False
@@ -127,7 +128,12 @@ class Account:
         return self._rewarded if self.correction is None else self.correction
 
     @property
+    def _sum(self) -> float:
+        more = len(self.parts) - 1
+        return min(1.0, max(0.0, fsum((*self.parts, -more * self.zero))))
+
+    @property
     def _rewarded(self) -> float:
         if self.parts:
-            return self.parts[0] if self.rule == "first" else min(1.0, fsum(self.parts))
+            return self.parts[0] if self.rule == "first" else self._sum
         return float("nan") if self.default is None else self.default

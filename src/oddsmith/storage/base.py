@@ -142,6 +142,8 @@ class Foldable(Protocol):
     """How rewards of one decision make one."""
     late: Late
     """Where a reward after its default counts."""
+    zero: float
+    """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no parts is."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""

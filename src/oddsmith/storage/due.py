@@ -40,7 +40,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             lines.append(line)
         account = accounts.get(line.id)
         if account is None:
-            account = accounts[line.id] = Account(store.rule, store.late)
+            account = accounts[line.id] = Account(store.rule, store.late, store.zero)
         account.take(line)
         if account.activated == line.position > after:
             lines.append(Shown(line.position, account.made, account.decided))

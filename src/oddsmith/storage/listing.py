@@ -89,7 +89,7 @@ def _stretches(store: Reading, before: int, chunk: int) -> Iterator[tuple[list[L
 
 
 def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Account]:
-    accounts = {id: Account(store.rule, store.late) for id in ids}
+    accounts = {id: Account(store.rule, store.late, store.zero) for id in ids}
     for line in store.history(list(accounts), until):
         accounts[line.id].take(line)
     return accounts

@@ -81,6 +81,8 @@ class StoreReader(Reading, ABC):
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
         self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
+        low, high = self.about.get("reward", (0.0, 1.0))
+        self.zero = -low / (high - low)
         self.late: Late = "rewrites" if meta["late"] == "rewrites" else "arrives"
         self.gapless = bool(json.loads(meta["gapless"]))
         self.secret = bytes.fromhex(meta["secret"])
