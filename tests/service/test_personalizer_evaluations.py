@@ -155,6 +155,7 @@ def test_processes_end_with_their_evaluation_and_with_the_service(
             posted(one)
         refused = one.ask("POST", HOME, json=ask())
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "OperationNotAllowed")
+        assert len(one.get(HOME)) == 10  # what is refused is not kept
         assert one.ask("POST", "/personalizer/v1.0/rank", json=rank()).status_code == 201
     wait(lambda: is_gone(pid))
 

@@ -109,6 +109,8 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     if len(known) >= MOST_EVALUATIONS and id not in {one.id for one in known}:
         most = f"there must be at most {MOST_EVALUATIONS} evaluations"
         raise InvalidInput(f"{most}; got one more: delete some first")
+    if len(experiment.long_reads.jobs) >= _UNDER_WAY:
+        raise Busy(f"at most {_UNDER_WAY} evaluations may be under way; ask again later")
     question: Any = {"name": contract.name, "startTime": start, "endTime": end}
     question |= {"policies": [[one.name, one.arguments] for one in contract.policies]}
     event = ConfigurationChange(QUESTION, question, experiment.clock(), id, visit.sender)
@@ -172,11 +174,10 @@ def _told(one: _Kept) -> dict[str, Any]:
 
 
 def _begin(experiment: Experiment, one: _Kept) -> None:
-    """Begin with a question, unless it is under way here."""
+    """Begin with a question, unless it is under way here, or too many are: then it is pending until it is asked for."""
     jobs = experiment.long_reads.jobs
-    if (experiment.name, one.id) not in jobs and len(jobs) >= _UNDER_WAY:
-        raise Busy(f"at most {_UNDER_WAY} evaluations may be under way; ask again later")
-    jobs.begin((experiment.name, one.id), partial(_answer, experiment, one))
+    if len(jobs) < _UNDER_WAY:
+        jobs.begin((experiment.name, one.id), partial(_answer, experiment, one))
 
 
 async def _answer(experiment: Experiment, one: _Kept) -> None:
