@@ -18,13 +18,6 @@ models = pytest.importorskip("azure.cognitiveservices.personalizer.models")
 authentication = pytest.importorskip("msrest.authentication")
 exceptions = pytest.importorskip("msrest.exceptions")
 
-DOOR = """
-from functools import partial
-import oddsmith.service.app as app
-from oddsmith.service.doors.personalizer.entrance import Personalizer
-app.make_app = partial(app.make_app, doors=[Personalizer()])
-"""
-
 
 def client(port: int, path: str = "", key: str = "none") -> Any:
     credentials = authentication.CognitiveServicesCredentials(key)
@@ -131,11 +124,11 @@ def test_keys(tmp_path: Path) -> None:
 
 def test_a_deferred_event_survives_a_kill(tmp_path: Path) -> None:
     path = file(tmp_path)
-    with process(path, before=DOOR) as served:
+    with process(path, more=["--personalizer"]) as served:
         events = [client(served.port).rank(request("a", "b", defer_activation=True)).event_id for _ in range(3)]
         client(served.port).events.reward(events[1], 1.0)  # before it is activated
         os.kill(served.pid, signal.SIGKILL)
-    with process(path, before=DOOR) as served:
+    with process(path, more=["--personalizer"]) as served:
         ours = client(served.port)
         ours.events.activate(events[0])
         ours.events.reward(events[0], 1.0)

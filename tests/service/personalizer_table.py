@@ -127,4 +127,12 @@ PATHS = (
     Row("metrics of learning", "GET", "/metrics/learning", 404, code="ResourceNotFound"),
 )
 
-ROWS: tuple[Row, ...] = (*RANKS, *EVENTS, *PATHS)
+_SERVICE = "/configurations/service"
+CONFIGURATION = (
+    Row("configuration", "GET", _SERVICE, 200),
+    Row("configuration: PUT without what is needed", "PUT", _SERVICE, 400, {}, "InvalidServiceConfiguration"),
+    Row("configuration: PUT without a body", "PUT", _SERVICE, 400, code="InvalidServiceConfiguration"),
+    Row("configuration: DELETE", "DELETE", _SERVICE, 405, code="MethodNotAllowed"),
+)
+
+ROWS: tuple[Row, ...] = (*RANKS, *EVENTS, *PATHS, *CONFIGURATION)

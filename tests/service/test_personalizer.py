@@ -10,6 +10,7 @@ import pytest
 
 from oddsmith.service.doors.personalizer.entrance import Personalizer
 from service.personalizer_rest_table import REST, ask
+from service.personalizer_slots import SLOTS, page
 from service.personalizer_table import ALL, ROWS, V22, Row, action, rank
 from service.served import Here, here
 
@@ -45,19 +46,22 @@ def address(version: str | None, path: str, prefix: str = "") -> str:
 
 
 def send(served: Here, row: Row, version: str) -> httpx.Response:
-    event, id = "", ""
+    event, id, slots = "", "", ""
     if "{event}" in row.path or row in REST:  # there are decisions to evaluate
         made = served.ask("POST", address(version, "/rank"), json=rank(deferActivation=True))
         event = made.json()["eventId"]
+    if "{slots}" in row.path and version in row.versions:
+        made = served.ask("POST", address(version, "/multislot/rank"), json=page(deferActivation=True))
+        slots = made.json()["eventId"]
     if "{id}" in row.path:
         id = served.ask("POST", address(version, "/evaluations"), json=ask()).json()["id"]
     more: dict[str, Any] = {"content": row.content} if row.body is None else {"json": row.body}
-    path = address(version, row.path.format(event=event, id=id, version=version))
+    path = address(version, row.path.format(event=event, id=id, slots=slots, version=version))
     return served.ask(row.method, path, headers=row.headers, **more)
 
 
 @pytest.mark.parametrize("version", ALL)
-@pytest.mark.parametrize("row", [*ROWS, *REST], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*ROWS, *SLOTS, *REST], ids=lambda row: row.name)
 def test_every_route_and_refusal(served: Here, row: Row, version: str) -> None:
     expected, code = (row.status, row.code) if version in row.versions else (404, "ResourceNotFound")
     answer = send(served, row, version)

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from oddsmith.service.doors.door import Told
 
-__all__ = ["Action", "MOST_ACTIONS", "RankAnswer", "RankRequest", "Ranked", "RewardRequest"]
-__all__ += ["ServiceConfiguration"]
+__all__ = ["Action", "MOST_ACTIONS", "MultiSlotAnswer", "MultiSlotRequest", "MultiSlotRewards", "PageSlot"]
+__all__ += ["RankAnswer", "RankRequest", "Ranked", "RewardRequest", "ServiceConfiguration", "SlotReward", "SlotShown"]
 
 MOST_ACTIONS = 50
 Id: TypeAlias = str | int | float  # programs send numbers, too
@@ -50,6 +50,57 @@ class RankAnswer(Told, rename="camel"):
     def id(self) -> str:
         """That of the event."""
         return self.event_id
+
+
+class PageSlot(msgspec.Struct, rename="camel"):
+    """A slot of a page, and the action that the program would show there by itself."""
+
+    id: Id
+    baseline_action: Id
+    features: Features | None = None
+    excluded_actions: list[Id] | None = None
+
+
+class MultiSlotRequest(msgspec.Struct, rename="camel"):
+    """What to choose from for several slots, the most important one first."""
+
+    actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
+    slots: Annotated[list[PageSlot], Meta(min_length=1, max_length=MOST_ACTIONS)]
+    context_features: Features | None = None
+    event_id: Id | None = None
+    defer_activation: bool | None = None
+
+
+class SlotShown(msgspec.Struct, rename="camel"):
+    """A slot and the action to show in it."""
+
+    id: str
+    reward_action_id: str
+
+
+class MultiSlotAnswer(Told, rename="camel"):
+    """What to show in each slot."""
+
+    slots: list[SlotShown]
+    event_id: str
+
+    @property
+    def id(self) -> str:
+        """That of the event."""
+        return self.event_id
+
+
+class SlotReward(msgspec.Struct, rename="camel"):
+    """The reward of one slot."""
+
+    slot_id: Id
+    value: float
+
+
+class MultiSlotRewards(msgspec.Struct):
+    """Rewards of some slots of an event."""
+
+    reward: Annotated[list[SlotReward], Meta(min_length=1, max_length=1000)]
 
 
 class RewardRequest(msgspec.Struct):

@@ -6,7 +6,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.service.deciding import decide
 from oddsmith.service.doors.door import Visit
 from oddsmith.service.doors.personalizer.features import flat_features
-from oddsmith.service.doors.personalizer.messages import Id, RankAnswer, Ranked, RankRequest
+from oddsmith.service.doors.personalizer.messages import Action, Id, RankAnswer, Ranked, RankRequest
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import DecideEntry
 from oddsmith.storage.events import is_id
@@ -17,7 +17,7 @@ __all__ = ["event_id", "offer_of", "rank", "ranking_of", "text_of"]
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
     """The ranking of a decision that is on disk."""
     request: RankRequest = visit.message
-    arms = offer_of(request)
+    arms = offer_of(request.actions)
     excluded = {text_of(one) for one in request.excluded_actions or ()}
     eligible = [arm for arm in arms if arm not in excluded]
     if not eligible:
@@ -42,10 +42,10 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
     return RankAnswer(ranking_of(odds, list(arms), excluded, answer.arm), answer.id, answer.arm)
 
 
-def offer_of(request: RankRequest) -> dict[str, object]:
+def offer_of(actions: Sequence[Action]) -> dict[str, object]:
     """The actions as arms with features; ids that are numbers as text."""
     arms: dict[str, object] = {}
-    for action in request.actions:
+    for action in actions:
         id = action.id if type(action.id) is str else text_of(action.id)
         if id in arms:
             raise InvalidInput(f"ids of actions must be distinct; got {id!r:.60} twice")

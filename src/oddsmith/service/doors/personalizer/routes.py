@@ -11,6 +11,7 @@ from oddsmith.service.doors.personalizer import evaluations as v
 from oddsmith.service.doors.personalizer import events as e
 from oddsmith.service.doors.personalizer import facts as f
 from oddsmith.service.doors.personalizer import messages as m
+from oddsmith.service.doors.personalizer import multislot as s
 from oddsmith.service.doors.personalizer import ranking as r
 from oddsmith.service.keys import Scope
 from oddsmith.service.routes import OFFER_BYTES, Route
@@ -69,6 +70,36 @@ TABLE: tuple[Way, ...] = (
         "Count it.",
         scopes=_DECIDE | _REWARD,
         code="InvalidEventIdToActivate",
+    ),
+    _way(
+        "POST",
+        "/multislot/rank",
+        s.rank_slots,
+        "Draw an action for each slot.",
+        scopes=_DECIDE,
+        message=m.MultiSlotRequest,
+        status=201,
+        code="InvalidRankRequest",
+        since=1,
+    ),
+    _way(
+        "POST",
+        "/multislot/events/{event}/reward",
+        s.reward_slots,
+        "Reward slots.",
+        scopes=_REWARD,
+        message=m.MultiSlotRewards,
+        code="InvalidRewardRequest",
+        since=1,
+    ),
+    _way(
+        "POST",
+        "/multislot/events/{event}/activate",
+        s.activate_slots,
+        "Count all slots.",
+        scopes=_DECIDE | _REWARD,
+        code="InvalidEventIdToActivate",
+        since=1,
     ),
     _way("GET", "/configurations/service", c.configuration, "The configuration.", scopes=_READ),
     _way(
