@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from oddsmith.errors import Conflict, InvalidInput, OddsmithError, ServiceError
 
-__all__ = ["PosteriorWeights", "ServedDecision", "StoredEvent", "one_of", "read_batch", "refusal"]
+__all__ = ["PosteriorWeights", "ServedDecision", "ServedSlate", "StoredEvent", "one_of", "read_batch"]
+__all__ += ["read_slate", "refusal"]
 
 
 T = TypeVar("T")
@@ -18,7 +19,8 @@ class ServedDecision(NamedTuple):
     `new` is False for an answer that was given before. `odds` of all arms come where there are at most 100. `would` is
     our own draw where an incumbent acts, and `asleep` names the experts that had no opinion; both are known to the
     first answer only. A `fallback` is the caller's own arm, with its odds, where the service did not answer: it is not
-    in the log yet, and has no step and no position.
+    in the log yet, and has no step and no position. Of a slate's decision, `slot` is the number and `name` the name of
+    its slot.
     """
 
     id: str
@@ -33,6 +35,17 @@ class ServedDecision(NamedTuple):
     would: str | None = None
     asleep: list[str] | None = None
     fallback: bool = False
+    slot: int | None = None
+    name: str | None = None
+
+
+class ServedSlate(NamedTuple):
+    """The decisions about the slots of a page, in order, all of them in the log; `slate` is their common id."""
+
+    slate: str
+    experiment: str
+    slots: list[ServedDecision]
+    new: bool
 
 
 class StoredEvent(NamedTuple):
@@ -70,6 +83,11 @@ def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
 def read_batch(kind: Callable[..., T], answer: Mapping[str, Any]) -> list[T | OddsmithError]:
     """The entries in order; one that was refused is an exception, returned and not raised."""
     return [_entry_refused(entry) if "error" in entry else one_of(kind, entry) for entry in answer["results"]]
+
+
+def read_slate(answer: Mapping[str, Any]) -> ServedSlate:
+    """The answer about a slate."""
+    return one_of(ServedSlate, {**answer, "slots": [one_of(ServedDecision, slot) for slot in answer["slots"]]})
 
 
 def refusal(status: int, body: bytes) -> OddsmithError:

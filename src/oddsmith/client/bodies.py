@@ -8,8 +8,9 @@ import numpy as np
 from oddsmith.contexts import is_table, one, plain, shown, simple
 from oddsmith.errors import InvalidInput
 from oddsmith.offer import offered
+from oddsmith.slate import Slot
 
-__all__ = ["context_json", "entry_of", "given", "offered_json", "written"]
+__all__ = ["context_json", "entry_of", "given", "offered_json", "slots_json", "written"]
 
 _USUAL = frozenset((str, int, bool, type(None)))
 
@@ -26,6 +27,13 @@ def offered_json(arms: object) -> object:
     offer = offered(None, arms)
     features = offer.features
     return list(offer.arms) if features is None else {arm: context_json(features[arm]) for arm in offer.arms}
+
+
+def slots_json(slots: object) -> object:
+    """Slots as JSON has them: how many, or a dict for each."""
+    if isinstance(slots, list | tuple):
+        return [_slot(slot) for slot in slots]
+    return slots
 
 
 def context_json(context: object) -> object:
@@ -53,6 +61,16 @@ def _known(value: object) -> object:
     if isinstance(value, np.ndarray):
         return _known(value.tolist())
     return simple(plain(value))
+
+
+def _slot(slot: object) -> dict[str, object]:
+    """A `Slot`, or a dict with its name and what else the service takes of it, such as its incumbent."""
+    if isinstance(slot, Slot):
+        slot = {"name": slot.name, "features": slot.features, "eligible": slot.eligible}
+    if not isinstance(slot, Mapping):
+        raise InvalidInput(f"slots must be a whole number, or a list of Slot(name) or dicts; got {shown(slot)} in it")
+    known = {str(name): _known(one(value)) for name, value in slot.items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:

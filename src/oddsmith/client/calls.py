@@ -8,8 +8,16 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from oddsmith.client.answers import PosteriorWeights, ServedDecision, StoredEvent, one_of, read_batch
-from oddsmith.client.bodies import context_json, entry_of, given, offered_json, written
+from oddsmith.client.answers import (
+    PosteriorWeights,
+    ServedDecision,
+    ServedSlate,
+    StoredEvent,
+    one_of,
+    read_batch,
+    read_slate,
+)
+from oddsmith.client.bodies import context_json, entry_of, given, offered_json, slots_json, written
 from oddsmith.client.fallback import DOWN, Fallback, read_fallback
 from oddsmith.client.outbox import Kind, Outbox, Reported
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
@@ -72,6 +80,26 @@ class Calls:
         allowed = fields["arms"] if eligible is None else eligible
         return self._decide_or(read_fallback(fallback, allowed), fields, id)  # type: ignore[arg-type]
 
+    def decide_slate(
+        self,
+        context: object,
+        *,
+        arms: object = None,
+        slots: object = 3,
+        id: str | None = None,
+        eligible: Sequence[str] | None = None,
+        deferred: bool = False,
+        odds: bool | None = None,
+    ) -> Steps[ServedSlate]:
+        """A decision for each slot of a page, with one commit; the same id again gets the first answer.
+
+        `slots` is how many there are, or a list of `Slot`, or of dicts, which may have the `incumbent` of a slot. Each
+        has a reward of its own, by the id of its decision. The rest is as in `decide`.
+        """
+        fields = {"id": id or new_id(), "context": context_json(context), "eligible": eligible, "odds": odds}
+        fields |= {"arms": offered_json(arms), "slots": slots_json(slots), "deferred": deferred or None}
+        return self._send("/v1/decide", given(fields), read_slate)
+
     def decide_batch(
         self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
     ) -> Steps[list[ServedDecision | OddsmithError]]:
@@ -110,6 +138,10 @@ class Calls:
     def activate(self, id: str) -> Steps[StoredEvent]:
         """A deferred decision was shown: from now on it counts."""
         return self._about("activation", id, {"id": id})
+
+    def activate_slate(self, slate: str) -> Steps[StoredEvent]:
+        """All decisions of a deferred slate were shown: from now on they count."""
+        return self._post("/v1/activate", {"slate": slate}, StoredEvent)
 
     def report(self) -> Steps[Reported]:
         """Report the fallback decisions that are not in the log yet, with their rewards and activations.

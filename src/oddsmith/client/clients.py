@@ -107,11 +107,13 @@ class Client(_Base):
     _kind = "Client"
 
     decide = _now(Calls.decide)
+    decide_slate = _now(Calls.decide_slate)
     decide_batch = _now(Calls.decide_batch)
     reward = _now(Calls.reward)
     reward_batch = _now(Calls.reward_batch)
     correct = _now(Calls.correct)
     activate = _now(Calls.activate)
+    activate_slate = _now(Calls.activate_slate)
     report = _now(Calls.report)
     add_expert = _now(Calls.add_expert)
     retire_expert = _now(Calls.retire_expert)
@@ -165,11 +167,13 @@ class AsyncClient(_Base):
     _kind = "AsyncClient"
 
     decide = _later(Calls.decide)
+    decide_slate = _later(Calls.decide_slate)
     decide_batch = _later(Calls.decide_batch)
     reward = _later(Calls.reward)
     reward_batch = _later(Calls.reward_batch)
     correct = _later(Calls.correct)
     activate = _later(Calls.activate)
+    activate_slate = _later(Calls.activate_slate)
     report = _later(Calls.report)
     add_expert = _later(Calls.add_expert)
     retire_expert = _later(Calls.retire_expert)
