@@ -99,6 +99,8 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     sentence, code = f"the service answered {status}", ""
     try:
         answer = json.loads(body)
+        if "errorDetails" in answer:  # as flags have it
+            answer = {"error": answer["errorDetails"], "code": answer["errorCode"]}
         sentence, code = str(answer["error"]), str(answer["code"])
     except (ValueError, KeyError, TypeError):
         pass  # a proxy answers in another form

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from oddsmith.experts.base import Experts
 from oddsmith.experts.schema import Schema
 from oddsmith.files.building import Bank, BuildContext
 from oddsmith.files.experts import read_bank
+from oddsmith.files.flags import read_flag_values
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
 from oddsmith.policies.base import Policy
@@ -34,7 +35,8 @@ class PolicyFile:
     """What a policy file says. `table` is the TOML as it was read; `seed` is None where the file has none.
 
     `arms` are None where they come with the call; `arm_schema` then says how their features become numbers.
-    `bench` are experts that are no part of the policy, but may join it while it is served, by name.
+    `bench` are experts that are no part of the policy, but may join it while it is served, by name. `flag_values` are
+    what arms stand for in a feature flag; their names where there are none.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class PolicyFile:
     seed: int | None
     table: dict[str, Any]
     bench: dict[str, Experts]
+    flag_values: dict[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -101,9 +104,10 @@ def _read(keys: Keys, path: Path, world: BuildContext | None, given: Sequence[st
     _check_experts(table.text("kind", "gts"), policy, banks, bench)
     policy = guarded(policy, timeout_ms, arms=arms) if guard else policy
     policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
+    values = read_flag_values(keys, None if arms is None else Arms(keys.get("arms")))
     keys.table("service", {})  # read where it is served
     keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
-    return PolicyFile(path, name, arms, schema, arm_schema, policy, scale, seed, keys.values, bench)
+    return PolicyFile(path, name, arms, schema, arm_schema, policy, scale, seed, keys.values, bench, values)
 
 
 def _experts(keys: Keys, build: BuildContext) -> tuple[dict[str, Experts], dict[str, Bank]]:

@@ -15,6 +15,7 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.connections import Connections
 from oddsmith.service.docs_page import docs_page
 from oddsmith.service.doors.door import Door, Refused, Told, Visit
+from oddsmith.service.doors.ofrep.entrance import Ofrep
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key, KeyRing
 from oddsmith.service.limits import HttpScope, Limits
@@ -228,10 +229,10 @@ def make_app(
 
     `rate` is that of keys that have none of their own; `access_log` is given a line for each answer; `room`
     has the connections of its server, for metrics. Without `dashboard` there is no page. `doors` are those that are
-    open: paths that are not our own are theirs, if they know them.
+    open, beside the one for feature flags: paths that are not our own are theirs, if they know them.
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log, doors)
+    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log, (*doors, Ofrep()))
     sizes = {route.path: route.body_bytes for route in ROUTES}
     if any(one.arms is None for one in opened):
         sizes["/v1/decide"] = OFFER_BYTES

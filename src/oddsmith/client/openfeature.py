@@ -1,0 +1,207 @@
+"""OddsmithProvider: flags of an oddsmith service for `openfeature-sdk`, whose `track` sends rewards."""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from oddsmith.client.bodies import written
+from oddsmith.client.calls import Calls
+from oddsmith.client.clients import Client
+from oddsmith.client.tries import Request, persist
+from oddsmith.contexts import flat
+from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError, ServiceError, import_extra
+
+if TYPE_CHECKING:
+    from openfeature.evaluation_context import EvaluationContext
+    from openfeature.flag_evaluation import FlagResolutionDetails
+    from openfeature.track import TrackingEventDetails
+
+__all__ = ["OddsmithProvider"]
+
+_log = logging.getLogger(__name__)
+_UNITS = 10_000  # whose decisions are remembered
+
+
+def _sdk(module: str) -> Any:
+    """A module of the SDK."""
+    return import_extra(f"openfeature.{module}", "OddsmithProvider needs", "openfeature")
+
+
+try:
+    _Provider = _sdk("provider").AbstractProvider
+except MissingExtra:  # which is said where one is made
+    _Provider = object
+
+
+class _Shown(NamedTuple):
+    """A flag's decision of a unit, and whether it has to be activated."""
+
+    experiment: str
+    id: str
+    deferred: bool
+
+
+class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
+    """A provider for `openfeature.api.set_provider` of the service at `url`; see docs/howto/feature-flags.md.
+
+    A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an exposure: its decision counts. With
+    `deferred` it counts once something is tracked. `track` sends a reward, `details.value` or 1, to the decisions that
+    the unit was given here; of an event among `exposures` it sends no reward, only that they were shown. Attributes of
+    the details: `flag` names the only flag that is meant, `key` a part of a reward that is summed up.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        timeout: float = 5.0,
+        retries: int = 1,
+        deferred: bool = False,
+        exposures: Collection[str] = ("exposure",),
+    ) -> None:
+        self._errors, self._answers = _sdk("exception"), _sdk("flag_evaluation")
+        super().__init__()
+        self._client = Client(url, key=key, timeout=timeout, retries=retries)
+        self._deferred, self._exposures = deferred, frozenset(exposures)
+        self._shown: OrderedDict[str, dict[str, _Shown]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_metadata(self) -> Any:
+        """The provider's name."""
+        return _sdk("provider").Metadata(name="oddsmith")
+
+    def shutdown(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def resolve_boolean_details(
+        self, flag_key: str, default_value: bool, evaluation_context: "EvaluationContext | None" = None
+    ) -> "FlagResolutionDetails[bool]":
+        """A flag whose values are true and false."""
+        return self._resolve(flag_key, evaluation_context, bool)
+
+    def resolve_string_details(
+        self, flag_key: str, default_value: str, evaluation_context: "EvaluationContext | None" = None
+    ) -> "FlagResolutionDetails[str]":
+        """A flag whose values are texts, as names of arms are."""
+        return self._resolve(flag_key, evaluation_context, str)
+
+    def resolve_integer_details(
+        self, flag_key: str, default_value: int, evaluation_context: "EvaluationContext | None" = None
+    ) -> "FlagResolutionDetails[int]":
+        """A flag whose values are whole numbers."""
+        return self._resolve(flag_key, evaluation_context, int)
+
+    def resolve_float_details(
+        self, flag_key: str, default_value: float, evaluation_context: "EvaluationContext | None" = None
+    ) -> "FlagResolutionDetails[float]":
+        """A flag whose values are numbers."""
+        return self._resolve(flag_key, evaluation_context, float)
+
+    def resolve_object_details(
+        self,
+        flag_key: str,
+        default_value: Sequence[Any] | Mapping[str, Any],
+        evaluation_context: "EvaluationContext | None" = None,
+    ) -> "FlagResolutionDetails[Any]":
+        """A flag whose values are objects or lists."""
+        return self._resolve(flag_key, evaluation_context, (dict, list))
+
+    def track(
+        self,
+        tracking_event_name: str,
+        evaluation_context: "EvaluationContext | None" = None,
+        tracking_event_details: "TrackingEventDetails | None" = None,
+    ) -> None:
+        """Send the reward, or the exposure, of the decisions that the unit was given; what fails is a line in the log.
+
+        A unit that was not given one here, but in another process, is looked up where `flag` is named: it keeps its
+        decision.
+        """
+        more = {} if tracking_event_details is None else tracking_event_details.attributes
+        value = None if tracking_event_details is None else tracking_event_details.value
+        reward = None if tracking_event_name in self._exposures else 1.0 if value is None else value
+        try:
+            for shown in self._meant(evaluation_context, more.get("flag")):
+                self._send(shown, reward, str(more.get("key", "")))
+        except Exception as error:  # of a visitor's purchase nothing may be lost for this
+            _log.warning("event %r could not be tracked: %s", tracking_event_name, error)
+
+    def _send(self, shown: _Shown, reward: float | None, key: str) -> None:
+        calls = Calls(shown.experiment, self._client._calls.patience)
+        if shown.deferred:
+            self._client._drive(calls.activate(shown.id))
+        if reward is not None:
+            self._client._drive(calls.reward(shown.id, reward, key=key))
+
+    def _meant(self, context: "EvaluationContext | None", flag: object) -> list[_Shown]:
+        """The decisions of the unit that an event is about."""
+        unit = self._unit_of(context)
+        with self._lock:
+            by_flag = dict(self._shown.get(unit, {}))
+        if flag is None and by_flag:
+            return list(by_flag.values())
+        if not isinstance(flag, str):
+            raise InvalidInput(f"unit {unit!r:.60} was given no flag here; name it: details.add('flag', …)")
+        if flag in by_flag:
+            return [by_flag[flag]]
+        calls = Calls(flag, self._client._calls.patience)
+        kept = self._client._drive(calls.decide(_flat_context(context), unit=unit, deferred=True))
+        if kept.new:  # it is never activated
+            raise InvalidInput(f"unit {unit!r:.60} was never given flag {flag!r:.60}")
+        return [_Shown(flag, kept.id, True)]
+
+    def _resolve(self, flag: str, context: "EvaluationContext | None", kind: Any) -> Any:
+        unit = self._unit_of(context)
+        try:
+            answer = self._asked(flag, context, deferred=self._deferred)
+        except InvalidInput as error:
+            raise self._errors.InvalidContextError(str(error)) from error
+        except ServiceError as error:
+            wrong = self._errors.FlagNotFoundError if error.status == 404 else self._errors.GeneralError
+            raise wrong(str(error)) from error
+        except OddsmithError as error:
+            raise self._errors.GeneralError(str(error)) from error
+        value, facts = answer["value"], answer["metadata"]
+        if kind is float and type(value) is int:
+            value = float(value)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self._errors.TypeMismatchError(f"flag {flag!r:.60} has values like {value!r:.60}")
+        self._remember(unit, flag, _Shown(facts["experiment"], facts["decision_id"], self._deferred))
+        reason = self._answers.Reason(answer["reason"])
+        return self._answers.FlagResolutionDetails(
+            value=value, reason=reason, variant=answer["variant"], flag_metadata=facts
+        )
+
+    def _asked(self, flag: str, context: "EvaluationContext | None", *, deferred: bool) -> dict[str, Any]:
+        """What the service answers of a flag."""
+        body = written({"context": _flat_context(context) | {"targetingKey": self._unit_of(context)}})
+        path = f"/ofrep/v1/evaluate/flags/{quote(flag, safe='')}"
+        request = Request("POST", path, body, {"deferred": "true"} if deferred else None)
+        return self._client._drive(persist(request, dict, self._client._calls.patience))
+
+    def _unit_of(self, context: "EvaluationContext | None") -> str:
+        """The unit, which an evaluation and an event must have."""
+        unit = None if context is None else context.targeting_key
+        if not unit:
+            what = "targeting_key must be given: it is the unit that keeps its arm"
+            raise self._errors.TargetingKeyMissingError(what)
+        return str(unit)
+
+    def _remember(self, unit: str, flag: str, shown: _Shown) -> None:
+        with self._lock:
+            self._shown.setdefault(unit, {})[flag] = shown
+            self._shown.move_to_end(unit)
+            if len(self._shown) > _UNITS:
+                self._shown.popitem(last=False)
+
+
+def _flat_context(context: "EvaluationContext | None") -> dict[str, Any]:
+    """The attributes in one flat dict; times as text."""
+    given = {} if context is None else flat(dict(context.attributes))
+    return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in given.items()}
