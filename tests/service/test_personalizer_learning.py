@@ -1,0 +1,44 @@
+"""What Personalizer's programs are answered is what our own API answers: the same draws, the same odds, one state."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.service.doors.personalizer.entrance import Personalizer
+from oddsmith.worlds.news import ARTICLE_COLUMNS, VISITOR_COLUMNS, NewsWorld
+from service.served import Here, here
+from service.test_personalizer import file
+
+
+def ranked(one: Here, id: str, visitor: dict[str, float], articles: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    actions = [{"id": name, "features": [row]} for name, row in articles.items()]
+    body = {"eventId": id, "contextFeatures": [visitor], "actions": actions}
+    answer = one.ask("POST", "/personalizer/v1.0/rank", json=body).json()
+    return answer["rewardActionId"], {each["id"]: each["probability"] for each in answer["ranking"]}
+
+
+def decided(one: Here, id: str, visitor: dict[str, float], articles: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    answer = one.post("decide", {"id": id, "context": visitor, "arms": articles, "odds": True})
+    return answer["arm"], answer["odds"]
+
+
+def test_both_ways_lead_to_the_same_decisions_to_the_last_bit(tmp_path: Path) -> None:
+    """Where each reward is learnt before the next visitor comes."""
+    world, rng = NewsWorld(low=3, high=6), np.random.default_rng(3)
+    for name in ("theirs", "ours"):
+        (tmp_path / name).mkdir()
+    with here(file(tmp_path / "theirs"), doors=[Personalizer()]) as theirs, here(file(tmp_path / "ours")) as ours:
+        for step in range(1, 51):
+            (offer,) = world.context(step, 1, rng)
+            visitor = dict(zip(VISITOR_COLUMNS, offer.context.tolist(), strict=True))
+            rows = {name: row.tolist() for name, row in offer.features.items()}
+            articles = {name: dict(zip(ARTICLE_COLUMNS, row, strict=True)) for name, row in rows.items()}
+            drawn, odds = ranked(theirs, f"v{step}", visitor, articles)
+            assert (drawn, odds) == decided(ours, f"v{step}", visitor, articles)
+            value = float(rng.integers(3) - 1)
+            path = f"/personalizer/v1.0/events/v{step}/reward"
+            assert theirs.ask("POST", path, json={"value": value}).status_code == 204
+            ours.reward(f"v{step}", value)
+            assert theirs.state().learnt == ours.state().learnt == step
+        assert max(odds.values()) > 1.2 / len(odds)  # it has learnt
