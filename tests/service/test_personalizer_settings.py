@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from oddsmith.audit.charts import chart_of
+from oddsmith.cli.main import main
 from oddsmith.service.doors.personalizer.entrance import Personalizer
 from oddsmith.storage.opening import open_reader
 from service.personalizer_table import V22, action, rank
 from service.served import Hands, Here, here, wait
 from service.test_personalizer import address, file
+from storage.server import Server
 
 PATH = "/configurations/service"
 DAY = 86_400.0
@@ -200,6 +202,7 @@ def test_apprentice_shows_the_first_action_and_keeps_its_own_draw(tmp_path: Path
         put(served, learningMode="Online")
         drawn = {ranked(served, *actions, eventId=f"visit {n}")["rewardActionId"] for n in range(40)}
         assert len(drawn) > 1
+    assert main(["verify", str(path.with_suffix(".sqlite")), "--strict"]) == 0  # the log says that an incumbent acted
 
 
 def test_a_file_with_shadow_is_an_apprentice(tmp_path: Path) -> None:
@@ -214,3 +217,18 @@ def test_a_change_that_is_sent_again_is_one_event(tmp_path: Path) -> None:
         for _ in range(2):
             assert served.ask("PUT", address("v1.0", PATH), json=body, headers=headers).status_code == 200
         assert len(served.experiment().store.of_setting("personalizer")) == 1
+
+
+def test_replicas_follow(server: Server, tmp_path: Path) -> None:
+    store = f"store = {json.dumps(server.url())}\nwindow_s = 600\n"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    paths = [file(tmp_path / name, "followed", service=store) for name in ("one", "two")]
+    with here(paths[0], doors=[Personalizer()]) as one, here(paths[1], doors=[Personalizer()]) as other:
+        put(one, learningMode="Apprentice")
+        wait(lambda: get(other)["learningMode"] == "Apprentice")
+        assert ranked(other)["rewardActionId"] == "a"
+        put(other, rewardWaitTime="PT4H", logRetentionDays=30)
+        wait(lambda: one.experiment("followed").settings.window == 4 * 3600.0)
+        assert get(one) == get(other)
+        assert one.experiment("followed").settings.erase_after_days == 30.0

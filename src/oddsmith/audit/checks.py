@@ -13,6 +13,7 @@ from oddsmith.offer import Offer
 from oddsmith.policies.base import Policy
 from oddsmith.storage.arms import arms_since
 from oddsmith.storage.base import Evidence, Line, Reading
+from oddsmith.storage.changes import may_shadow
 from oddsmith.uniforms import Uniforms
 
 __all__ = ["CLOSE", "Draws", "INCUMBENT", "Opinions", "check_advice", "check_odds", "check_sleep"]
@@ -30,7 +31,7 @@ class Draws:
         about = reading.about
         self._arms = list(arms_since(reading))
         self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
-        may = bool(about.get("shadow"))
+        may = may_shadow(reading)
         self.incumbent = Untested(INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so", excused=may)
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:

@@ -188,9 +188,8 @@ class App:
         visit = Visit(call.parameters, call.query, call.headers, call.key, message)
         if route.each:
             return None, await route.handler(self.service, visit)
-        name = call.parameters.get("experiment")
-        if name is None and len(experiments) == 1:
-            (name,) = experiments
+        few = tuple(experiments) if len(experiments) == 1 else call.key.experiments  # a key for one means that one
+        name = call.parameters.get("experiment") or (few[0] if len(few) == 1 else None)
         experiment = experiments.get(name or "")
         self._check(call, name, experiment)
         return name, await route.handler(experiment, visit)

@@ -6,13 +6,19 @@ from typing import Any
 from oddsmith.storage.base import Line, Reading
 from oddsmith.storage.events import SETTINGS
 
-__all__ = ["setting_of", "window_of"]
+__all__ = ["may_shadow", "setting_of", "window_of"]
 
 
 def setting_of(line: Line) -> dict[str, Any]:
     """What a `ConfigurationChange` of the service's settings has set."""
     value: dict[str, Any] = json.loads(line.body or "")["value"]
     return value
+
+
+def may_shadow(reading: Reading) -> bool:
+    """Whether an incumbent may have acted: the store was made for it, or was told so later."""
+    changes = reading.of_setting(SETTINGS)
+    return bool(reading.about.get("shadow")) or any(setting_of(line)["shadow"] for line in changes)
 
 
 def window_of(reading: Reading) -> float | None:

@@ -76,7 +76,8 @@ class Door(ABC):
     def find(self, method: str, raw_path: str, query: bytes) -> tuple[Route, dict[str, str]] | Response | None:
         """The route of a path as it was sent, and its parameters; a refusal; None for a path that is not this API's.
 
-        The parameter `experiment` says whose call it is; without it, it is that of the only one.
+        The parameter `experiment` says whose call it is; without it, it is that of the only one, or of the only one
+        that the key is for.
         """
 
     @abstractmethod
