@@ -22,7 +22,7 @@ check: .venv/dev
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.run
 
-soak: .venv/soak .venv/browser .venv/sdks
+soak: .venv/soak .venv/browser .venv/sdks .venv/gymnasium
 	$(BIN)/python -m pytest -m soak -rs
 
 browser: .venv/browser
@@ -66,6 +66,10 @@ clean:
 
 .venv/browser: .venv/dev requirements/browser.txt
 	$(PIP) -r requirements/browser.txt || echo "Playwright could not be installed; tests in a browser are skipped by name"
+	@touch $@
+
+.venv/gymnasium: .venv/dev requirements/gymnasium.txt
+	$(PIP) -r requirements/gymnasium.txt || echo "Gymnasium could not be installed; its tests are skipped by name"
 	@touch $@
 
 .venv/sdks: .venv/dev requirements/sdks.txt

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from episodes.tiny import VECTORS, Branches, episode, episodes, forced, number, r1
+from episodes.tiny import VECTORS, Branches, episode, episodes, forced, hellinger, number, r1
 from oddsmith.episodes import EpisodicModel, GeneralizedPosteriorSampling
 from oddsmith.worlds import chain, random_model
 from oddsmith.worlds.tables import random_table
@@ -69,10 +69,10 @@ def test_lemma_1_for_trajectories(key: str) -> None:
     gamma, h2 = 0.0 if key.endswith("=0") else 0.1, np.array(R1["h2_policy_m_model_i"], dtype=float)
     policy = GeneralizedPosteriorSampling(r1(), eta=0.5, gamma=gamma)
     even = np.full((1, 2, 2, 2), 0.5)
-    blind = [_hellinger(r1()[0], model, even[0]) for model in r1()]
+    blind = [hellinger(r1()[0], model, even[0]) for model in r1()]
     h2 = np.vstack([h2, blind])
     for m, plan in enumerate(policy.plans.policy):
-        np.testing.assert_allclose([_hellinger(r1()[0], model, plan) for model in r1()], h2[m], atol=1e-12)
+        np.testing.assert_allclose([hellinger(r1()[0], model, plan) for model in r1()], h2[m], atol=1e-12)
     before, found = Branches(policy.init((1,)), np.ones(1), np.zeros(1)), []
     for after in episodes(policy, r1()[0], 3):
         mass = policy.behaviour(before.state).mass
@@ -80,18 +80,6 @@ def test_lemma_1_for_trajectories(key: str) -> None:
         before = after
     np.testing.assert_allclose(found, [number(x) for x in R1[key]["D"]], atol=1e-12, rtol=0)
     assert sum(found) <= np.log(3)
-
-
-def _hellinger(truth: EpisodicModel, model: EpisodicModel, policy: Any) -> float:
-    """1 - E Π sqrt(dP_i / dP_1) over trajectories from state 0, by a recursion over states."""
-    affinity = np.ones(truth.n_states)
-    for h in range(truth.horizon - 1, -1, -1):
-        means, others = truth.rewards[h], model.rewards[h]
-        shared = np.sqrt(means * others) + np.sqrt((1 - means) * (1 - others))
-        if h + 1 < truth.horizon:
-            shared = shared * (np.sqrt(truth.transitions[h] * model.transitions[h]) @ affinity)
-        affinity = (policy[h] * shared).sum(axis=-1)
-    return float(1 - affinity[0])
 
 
 def test_r1_odds_are_these_fractions() -> None:

@@ -85,3 +85,15 @@ def episodes(policy: Any, truth: EpisodicModel, n: int) -> Iterator[Branches]:
     for _ in range(n):
         branches = episode(policy, truth, branches._replace(earned=np.zeros_like(branches.earned)))
         yield branches
+
+
+def hellinger(truth: EpisodicModel, model: EpisodicModel, policy: Any) -> float:
+    """1 - E Π sqrt(dP_i / dP_1) over trajectories from state 0, by a recursion over states."""
+    affinity = np.ones(truth.n_states)
+    for h in range(truth.horizon - 1, -1, -1):
+        means, others = truth.rewards[h], model.rewards[h]
+        shared = np.sqrt(means * others) + np.sqrt((1 - means) * (1 - others))
+        if h + 1 < truth.horizon:
+            shared = shared * (np.sqrt(truth.transitions[h] * model.transitions[h]) @ affinity)
+        affinity = (policy[h] * shared).sum(axis=-1)
+    return float(1 - affinity[0])

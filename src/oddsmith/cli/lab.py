@@ -17,7 +17,7 @@ def add_commands(commands: Commands) -> None:
     _where(again)
     again.set_defaults(run=_reproduce)
     own = commands.add_parser("simulate", help="run an experiment of your own, described in a TOML file")
-    own.add_argument("file", type=Path, help="the experiment: steps, runs, worlds, policies")
+    own.add_argument("file", type=Path, help="the experiment: steps (or episodes), runs, worlds, policies")
     _where(own)
     own.set_defaults(run=_simulate)
 
@@ -42,8 +42,12 @@ def _reproduce(asked: argparse.Namespace) -> str | Refused:
 
 
 def _simulate(asked: argparse.Namespace) -> str:
-    from oddsmith.lab.study import read_study
+    from oddsmith.files.keys import read_toml
+    from oddsmith.lab.episode_study import EpisodeStudy, read_episode_study
+    from oddsmith.lab.study import Study, read_study
 
-    report = read_study(asked.file).run(asked.out, engine=asked.engine, workers=asked.workers)
+    of_episodes = "episodes" in read_toml(asked.file).values
+    study: Study | EpisodeStudy = read_episode_study(asked.file) if of_episodes else read_study(asked.file)
+    report = study.run(asked.out, engine=asked.engine, workers=asked.workers)
     parts = ["\n".join(report.sentences), report.picture, str(report.table), f"report: {asked.out / 'index.html'}"]
     return "\n\n".join(part for part in parts if part)

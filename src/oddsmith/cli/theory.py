@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oddsmith import theory
 from oddsmith.arrays import whole
 from oddsmith.cli.costs import DEFAULT_GAMMA, AlgorithmCost, gts, play, recorded, rewards, rivals, table, usual, why
+from oddsmith.cli.episode_bounds import add_episodes, episode_bounds
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.errors import InvalidInput
@@ -28,6 +29,7 @@ def add_commands(commands: Commands) -> None:
     _problem(bound, steps=f"number of decisions, the horizon (default {_STEPS:,})", several=True)
     bound.add_argument("--gamma", type=float, help="exploration; the one with the best bound if not given")
     bound.add_argument("--plot", type=Path, metavar="FILE", help="write a figure of bounds against the horizon")
+    add_episodes(bound)
     bound.set_defaults(run=_bound)
     tune = commands.add_parser("tune", help="which eta and gamma, and what they cost")
     _problem(tune, steps="number of decisions (default: not known, gamma falls with the step)", several=False)
@@ -89,6 +91,10 @@ def _world(asked: argparse.Namespace, prior: float) -> "OrdinaryWorld | None":
 
 
 def _bound(asked: argparse.Namespace) -> str:
+    if asked.horizon is not None:
+        return episode_bounds(asked)
+    if asked.episodes is not None or asked.policies is not None or asked.states is not None:
+        raise InvalidInput("episodes, policies and states must come with horizon, the steps of an episode; got none")
     assumed = _assume(asked, steps=True)
     loss, prior = _own(asked), asked.prior[0]
     problem = {"n_arms": asked.arms, "steps": asked.steps}

@@ -14,6 +14,13 @@ from oddsmith.theory.bounds import (
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.conditions import Certificate, Counterexample, certify
 from oddsmith.theory.constants import Coefficient, beta, kappa2
+from oddsmith.theory.episodes import (
+    episode_bayes_bound,
+    episode_bound,
+    episode_feelgood_bound,
+    episode_policies,
+    posterior_sampling_bound,
+)
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, regressor_elimination_bound, squarecb_bound
 from oddsmith.theory.tuning import Tuning, horizon_for, prior_value, tune
 from oddsmith.theory.variants import (
@@ -45,6 +52,10 @@ __all__ = [
     "cover_bound",
     "cover_complexity",
     "delay_bound",
+    "episode_bayes_bound",
+    "episode_bound",
+    "episode_feelgood_bound",
+    "episode_policies",
     "exp4_bound",
     "feelgood_bound",
     "gamma_zero_bound",
@@ -52,6 +63,7 @@ __all__ = [
     "horizon_for",
     "kappa2",
     "misspecified_bound",
+    "posterior_sampling_bound",
     "prior_value",
     "refined_bound",
     "regressor_elimination_bound",

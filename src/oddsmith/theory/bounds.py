@@ -241,7 +241,7 @@ def bayes_regret_bound(
     """
     check_problem(n_arms, steps)
     check_constants(constants, beta)
-    truth, used = _two_priors(true_prior, prior)
+    truth, used = two_priors(true_prior, prior)
     surprise = -np.log(used[truth > 0])
     root = sqrt(truth[truth > 0] @ surprise) if jensen else float(truth[truth > 0] @ np.sqrt(surprise))
     problem: Any = {"steps": steps, "log_prior": root**2, "gamma": gamma}
@@ -253,7 +253,8 @@ def bayes_regret_bound(
     return found._replace(applies=applies)
 
 
-def _two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
+def two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
+    """The distribution of the truth and the prior in use, checked: the prior is positive where the truth can be."""
     truth = simplex("true_prior", true_prior, n=len(np.atleast_1d(np.asarray(true_prior))), over="experts")
     used = simplex("prior", prior, n=len(truth), over="experts")
     if ((used == 0) & (truth > 0)).any():
