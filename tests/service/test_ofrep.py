@@ -166,6 +166,25 @@ def test_an_answer_that_is_known_is_not_sent_again(served: Here) -> None:
     assert ask(served, "another").headers["etag"] != tag
 
 
+def test_a_unit_keeps_its_flag_when_its_context_is_erased(served: Here) -> None:
+    flags = {one["key"]: one for one in ask(served, "erased").json()["flags"]}
+    served.experiment("speed").store.erase(1e12)
+    assert ask(served, "erased", "speed").json() == flags["speed"]
+    assert kinds(served, "speed", flags["speed"]["metadata"]["decision_id"]) == ["decision"]
+
+
+def test_a_flag_that_is_not_ready_does_not_keep_the_others(tmp_path: Path) -> None:
+    with here(flag(tmp_path, "a"), flag(tmp_path, "b")) as served:
+        follower = served.experiment("a").follower
+        follower.now = follower.now._replace(state=None)
+        answer = ask(served, "u", "a")
+        assert (answer.status_code, answer.json()["errorCode"], answer.json()["key"]) == (503, "GENERAL", "a")
+        assert int(answer.headers["retry-after"]) > 0
+        first, second = ask(served, "u").json()["flags"]
+        assert (first["key"], first["errorCode"]) == ("a", "GENERAL")
+        assert second["key"] == second["metadata"]["experiment"] == "b"
+
+
 def test_keys_are_sent_in_either_header_and_are_for_their_flags(tmp_path: Path) -> None:
     keys, files = tmp_path / "keys.json", [flag(tmp_path, name) for name in ("a", "b")]
     mine, reads = create(keys, "mine", ["decide"], ["a"]), create(keys, "reads", ["read"])

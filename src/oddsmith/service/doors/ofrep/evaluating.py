@@ -1,6 +1,7 @@
 """Evaluation of flags: the decision that a unit of a sticky experiment has, or its first one."""
 
 import asyncio
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -79,7 +80,8 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
     """The decision counts from now on, if it was deferred and did not."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
     if any(line.deferred for line in lines) and all(line.kind != "activation" for line in lines):
-        await handlers.activate(experiment, Activate(id=id), sender)
+        with suppress(InvalidInput):  # its context is erased: the unit keeps its arm, and it cannot count any more
+            await handlers.activate(experiment, Activate(id=id), sender)
 
 
 def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
