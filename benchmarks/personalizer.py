@@ -3,7 +3,8 @@
     python -m benchmarks.personalizer [--rounds 5] [--seconds 4] [--clients 8]
 
 50 actions with 40 features each (30 numbers, 10 words), 10 numbers of context, out of 500 known actions; `auto()` after
-300 rewards, SQLite with synchronous FULL. One service has both: they take turns.
+300 rewards, SQLite with synchronous FULL. One service has all: our own decide, a rank whose features are in one object,
+and one whose features are in objects inside an object, take turns.
 """
 
 import argparse
@@ -14,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import numpy as np
@@ -40,7 +41,7 @@ def calls_of(seed: int, n: int) -> list[Asked]:
     rng = np.random.default_rng(0)
     numbers, words = rng.normal(size=(KNOWN, NUMBERS)).round(4), rng.integers(8, size=(KNOWN, WORDS))
     features = [
-        {f"number{i}": float(x) for i, x in enumerate(row)} | {f"word{i}": f"value {w}" for i, w in enumerate(said)}
+        {f"sizes.{i}": float(x) for i, x in enumerate(row)} | {f"words.{i}": f"value {w}" for i, w in enumerate(said)}
         for row, said in zip(numbers, words, strict=True)
     ]
     rng, calls = np.random.default_rng(seed), []
@@ -56,6 +57,22 @@ def rank_request(call: Asked, port: int) -> bytes:
     actions = [{"id": name, "features": [known]} for name, known in call.arms.items()]
     body: dict[str, Any] = {"contextFeatures": [call.context], "actions": actions, "deferActivation": False}
     return request("/personalizer/v1.0/rank", body, port)
+
+
+def nested_request(call: Asked, port: int) -> bytes:
+    """The same with the features of each action in two objects inside one."""
+    return rank_request(Asked(call.context, {name: _nested(known) for name, known in call.arms.items()}), port)
+
+
+def _nested(features: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, dict[str, Any]] = {}
+    for name, value in features.items():
+        outer, _, inner = name.partition(".")
+        nested.setdefault(outer, {})[inner] = value
+    return nested
+
+
+FORMS = {"decide": decide_request, "rank": rank_request, "rank, objects inside": nested_request}
 
 
 class Service(Server):
@@ -81,52 +98,39 @@ def service() -> Iterator[Service]:
             server.close()
 
 
-class Turn(NamedTuple):
-    """One round: our own decide, and a rank."""
-
-    ours: Load
-    theirs: Load
-
-
-def measure(clients: int, seconds: float, rounds: int) -> list[Turn]:
-    """Rounds in turns, after one to warm up; every second one begins with the other."""
-    calls, turns = calls_of(2, CALLS), []
+def measure(clients: int, seconds: float, rounds: int) -> dict[str, list[Load]]:
+    """Rounds in turns, after one to warm up; every second one in the other order."""
+    calls: list[Asked] = calls_of(2, CALLS)
+    found: dict[str, list[Load]] = {form: [] for form in FORMS}
     with service() as server:
         while httpx.get(f"http://127.0.0.1:{server.port}/readyz").status_code != 200:
             time.sleep(0.1)  # its state is being restored
         asyncio.run(teach(server, calls_of(1, LEARNT)))  # type: ignore[arg-type]
-        ours, theirs = ([make(call, server.port) for call in calls] for make in (decide_request, rank_request))
+        asked = {form: [make(call, server.port) for call in calls] for form, make in FORMS.items()}
         for turn in range(rounds + 1):
-            order = (ours, theirs) if turn % 2 else (theirs, ours)
-            lasts = seconds if turn else 1.0
-            loads = [asyncio.run(load(server, clients, lasts, asked=asked)) for asked in order]
-            turns.append(Turn(*(loads if turn % 2 else loads[::-1])))
-    return turns[1:]
+            for form in list(FORMS)[:: 1 if turn % 2 else -1]:
+                one = asyncio.run(load(server, clients, seconds if turn else 1.0, asked=asked[form]))
+                found[form] += [one] if turn else []
+    return found
 
 
-def row(clients: int, turns: Sequence[Turn]) -> list[str]:
+def rows_of(clients: int, found: dict[str, list[Load]]) -> list[list[str]]:
     """Medians over the rounds."""
-
-    def median(values: Iterable[float]) -> float:
-        return float(np.median(list(values)))
-
-    ratio = median(turn.theirs.cpu_us / turn.ours.cpu_us for turn in turns)
-    cells = [
-        f"{clients}",
-        f"{median(t.ours.cpu_us for t in turns):,.0f}",
-        f"{median(t.theirs.cpu_us for t in turns):,.0f}",
-    ]
-    cells += [f"{ratio:.2f}"]
-    for of in ([turn.ours for turn in turns], [turn.theirs for turn in turns]):
-        cells += [f"{median(one.p50_ms for one in of):.1f}", f"{median(one.p99_ms / one.p50_ms for one in of):.1f}"]
-    return [*cells, str(sum(one.errors for turn in turns for one in turn))]
+    rows = []
+    for form, loads in found.items():
+        ratios = [one.cpu_us / ours.cpu_us for one, ours in zip(loads, found["decide"], strict=True)]
+        cells = [[one.cpu_us for one in loads], ratios, [one.p50_ms for one in loads]]
+        cpu, ratio, p50 = (float(np.median(values)) for values in cells)
+        tail = float(np.median([one.p99_ms / one.p50_ms for one in loads]))
+        errors = sum(one.errors for one in loads)
+        rows.append([form, f"{clients}", f"{cpu:,.0f}", f"{ratio:.2f}", f"{p50:.1f}", f"{tail:.1f}", f"{errors}"])
+    return rows
 
 
 def report(seconds: float = 4.0, rounds: int = 5, clients: Sequence[int] = (1, 8)) -> str:
     """The section of RESULTS.md."""
-    header = ["clients", "decide, CPU us", "rank, CPU us", "ratio", "decide p50 ms", "p99/p50"]
-    header += ["rank p50 ms", "p99/p50", "errors"]
-    rows = [row(n, measure(n, seconds, rounds)) for n in clients]
+    header = ["call", "clients", "CPU us", "ratio", "p50 ms", "p99/p50", "errors"]
+    rows = [row for n in clients for row in rows_of(n, measure(n, seconds, rounds))]
     return f"""## A rank through Personalizer's door
 
 {ACTIONS} actions with {NUMBERS} numbers and {WORDS} words each, {CONTEXT} numbers of context; `auto()` after {LEARNT}
