@@ -138,6 +138,8 @@ DOORS: dict[str, Door] = {
     "exp4": Door(lambda: od.EXP4(FUNCTIONS, 0.5, gamma=0.1), "any", FEW),
     "squarecb": Door(lambda: od.SquareCB(FUNCTIONS, 10.0), "any", FEW),
     "exp4p": Door(lambda: od.EXP4P(FUNCTIONS, 100), "any", FEW),
+    "hedged": Door(lambda: od.Bounded(od.hedged(FUNCTIONS), 0.1), "any", FEW),
+    "mixture of rates": Door(lambda: od.RateMixture(FUNCTIONS), "any", FEW),
     "fastcb": Door(lambda: od.FastCB(FUNCTIONS, 10.0), "any", FEW),
     "epoch greedy": Door(lambda: od.EpochGreedy(FUNCTIONS), "any", FEW),
     "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any", FEW),

@@ -68,6 +68,8 @@ POLICIES: dict[str, Callable[[od.Experts], od.Policy]] = {
     "windowed": lambda bank: od.Windowed(gts(bank), 20),
     "exp4": lambda bank: od.EXP4(bank, eta=0.1),
     "exp4p": lambda bank: od.EXP4P(bank, steps=100),
+    "hedged": lambda bank: od.hedged(bank, od.square_loss),
+    "mixture of rates": lambda bank: od.RateMixture(bank, od.square_loss),
     "squarecb": lambda bank: od.SquareCB(bank, sharpness=20.0),
     "fastcb": lambda bank: od.FastCB(bank, sharpness=20.0),
     "epsilon greedy": lambda bank: od.epsilon_greedy(bank, od.square_loss),

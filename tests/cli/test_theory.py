@@ -105,7 +105,7 @@ def test_the_worst_case_stands_beside_what_a_simulation_costs(capsys: Any) -> No
     costs = {row["policy"]: row["regret"] for row in played["rows"]}
     bounds = {row["policy"]: row["bound"] for row in played["rows"]}
     assert bounds["GTS, tight constants, prior 0.125"] == found["bound"]
-    assert set(costs) > {"GTS, gamma 0.02", "GTS, gamma 0", "SquareCB", "Feel-Good", "EXP4"}
+    assert set(costs) > {"GTS, gamma 0.02", "GTS, gamma 0", "SquareCB", "Feel-Good", "EXP4", "Hedged"}
     policy = od.GeneralizedThompsonSampling(od.TableExperts(random_table(10, 8, 3, seed=0)), gamma=0.02)
     run = simulate(policy, TableWorld(random_table(10, 8, 3, seed=0)[:, 0]), steps=300, runs=played["runs"])
     assert costs["GTS, gamma 0.02"] == pytest.approx(run.total.mean())

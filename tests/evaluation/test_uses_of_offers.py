@@ -103,8 +103,8 @@ def test_every_policy_fits_what_it_has_lived_through(name: str) -> None:
         state = policy.update(deepcopy(state), decisions[-1], float(reward))
     own = od.Log.of(decisions, rewards, fingerprint=[od.fingerprint(policy)] * 20)
     for log in (own, own.without("advice", "bonus", "log_weights")):
-        if name in ("exp4p", "epoch greedy") and log.bonus is None:
-            with pytest.raises(od.InvalidInput, match="columns advice and bonus: must be there for E"):
+        if name in ("exp4p", "hedged", "epoch greedy") and log.bonus is None:
+            with pytest.raises(od.InvalidInput, match=r"columns advice and bonus: must be there for [EH]"):
                 od.fit_log(policy, log)
             continue
         offer = od.Offer(np.ones(CONTEXT_WIDTH), ("x", "y"), {"x": np.ones(ARM_WIDTH), "y": np.zeros(ARM_WIDTH)})

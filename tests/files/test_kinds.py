@@ -43,6 +43,8 @@ HAND: dict[str, tuple[str, Any]] = {  # settings in the file, and what they stan
     "fastcb": ("", recipes.fastcb(BANK, n_arms=3)),
     "exp4": ("steps = 200", recipes.exp4(BANK, **KNOWN)),
     "exp4p": ("steps = 200", od.EXP4P(BANK, steps=200)),
+    "hedged": ("trust = 0.4", recipes.hedged(BANK, trust=0.4)),
+    "rate_mixture": ("rates = [1, 0.25]", od.RateMixture(BANK, rates=[1.0, 0.25])),
     "regressor_elimination": (
         "contexts = [{ age = 0.5, visits = 1 }]",
         od.RegressorElimination(BANK, [{"age": 0.5, "visits": 1}]),
@@ -66,7 +68,7 @@ HAND: dict[str, tuple[str, Any]] = {  # settings in the file, and what they stan
     "python": ("factory = 'kinds_of_policies:policy'\nargs = { wins = 2.0 }", od.BetaThompsonSampling(3, wins=2.0)),
 }
 ROWS = 400
-OWN_LOG = ("exp4p", "epoch_greedy")  # they learn from a bonus that only their own decisions have
+OWN_LOG = ("exp4p", "hedged", "epoch_greedy")  # they learn from a bonus that only their own decisions have
 NO_POSTERIOR = ("ucb1", "kl_ucb")  # they have upper bounds
 PER_ARM = ("particles",)  # their contexts have a row of numbers for each arm
 

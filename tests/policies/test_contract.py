@@ -59,6 +59,12 @@ POLICIES: dict[str, Entry] = {
     "uniform": Entry(lambda: od.uniform(BANK)),
     "exp4": Entry(lambda: od.EXP4(BANK, eta=0.2, gamma=0.05)),
     "exp4.p": Entry(lambda: od.EXP4P(BANK, steps=500, delta=0.05)),
+    "hedged": Entry(lambda: od.hedged(BANK)),
+    "hedged, square loss, optimism": Entry(
+        lambda: od.Hedged(GTS(BANK, od.square_loss, gamma=0.1, optimism=0.2), trust=0.7)
+    ),
+    "hedged, fixed share": Entry(lambda: od.Hedged(GTS(BANK, share=0.05)), ordered=True),
+    "mixture of rates": Entry(lambda: od.RateMixture(BANK, gamma=0.1), ordered=True),
     "squarecb": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="vovk")),
     "squarecb, mixture": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="mixture")),
     "fastcb": Entry(lambda: od.FastCB(BANK, sharpness=30.0, oracle="mixture")),

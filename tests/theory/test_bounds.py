@@ -32,6 +32,8 @@ BOUNDS: dict[str, Callable[..., theory.Bound]] = {
     "SquareCB": lambda k, t, p: theory.squarecb_bound(n_arms=k, steps=t, prior=p),
     "Feel-Good": lambda k, t, p: theory.feelgood_bound(n_arms=k, steps=t, prior=p),
     "EXP4": lambda k, t, p: theory.exp4_bound(n_arms=k, steps=t, prior=p),
+    "hedged": lambda k, t, p: theory.hedged_bound(n_arms=k, steps=t, prior=p),
+    "hedged, to GTS": lambda k, t, p: theory.hedged_bound(n_arms=k, steps=t, prior=p, to_gts=True),
     "regressor elimination": lambda k, t, p: theory.regressor_elimination_bound(n_arms=k, steps=t, prior=p),
 }
 arms, horizons, priors = st.integers(2, 40), st.integers(10, 10**7), st.floats(1e-9, 0.9)

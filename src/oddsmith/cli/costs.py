@@ -9,6 +9,7 @@ from oddsmith.losses import LOSSES, Loss
 from oddsmith.policies.base import Policy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.hedged import Hedged
 from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory import Bound
@@ -61,7 +62,7 @@ def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
 
 
 def rivals(loss: AnyLoss) -> list[Algorithm]:
-    """SquareCB, Feel-Good and EXP4, each with the settings of its bound."""
+    """SquareCB, Feel-Good, EXP4 and Hedged, each with the settings of its bound."""
     function = _function(loss)
 
     def squarecb(found: Bound, world: "OrdinaryWorld") -> Policy:
@@ -76,10 +77,16 @@ def rivals(loss: AnyLoss) -> list[Algorithm]:
     def exp4(found: Bound, world: "OrdinaryWorld") -> Policy:
         return EXP4(world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors)
 
+    def hedged(_: Bound, world: "OrdinaryWorld") -> Policy:
+        eta = theory.tight_coefficient(loss).eta
+        inside = GeneralizedThompsonSampling(world.experts, function, eta=eta, gamma=0.0, prior=world.priors)
+        return Hedged(inside)
+
     return [
         Algorithm("SquareCB", theory.squarecb_bound, squarecb),
         Algorithm("Feel-Good", partial(theory.feelgood_bound, loss), feel_good),
         Algorithm("EXP4", theory.exp4_bound, exp4),
+        Algorithm("Hedged", theory.hedged_bound, hedged),
     ]
 
 

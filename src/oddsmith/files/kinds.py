@@ -31,6 +31,7 @@ from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import LinearFamily, LogisticFamily
 from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.probit import ProbitThompsonSampling
+from oddsmith.policies.rate_mixture import RateMixture
 from oddsmith.policies.regressor_elimination import RegressorElimination
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
@@ -48,6 +49,8 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "fastcb": (FastCB, recipes.fastcb),
     "exp4": (EXP4, recipes.exp4),
     "exp4p": (EXP4P,),
+    "hedged": (recipes.hedged,),
+    "rate_mixture": (RateMixture,),
     "regressor_elimination": (RegressorElimination,),
     "epoch_greedy": (EpochGreedy,),
     "epsilon_greedy": (recipes.epsilon_greedy,),

@@ -150,6 +150,7 @@ def _traced(name: str, policy: Policy, state: State, odds: Odds, *, means: Array
     if name == "entropy":
         entropy: Array = -(posterior * np.log(np.where(posterior > 0, posterior, 1.0))).sum(axis=-1)
         return entropy
-    missed = np.nan_to_num((np.asarray(odds.advice) - means[..., None, :]) ** 2)  # a sleeper's prediction counts 0
+    predictions = np.asarray(odds.advice)[..., : posterior.shape[-1], :]
+    missed = np.nan_to_num((predictions - means[..., None, :]) ** 2)  # a sleeper's prediction counts 0
     gap: Array = (posterior[..., None] * odds.propensities[..., None, :] * missed).sum(axis=(-2, -1))
     return gap

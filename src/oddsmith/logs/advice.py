@@ -61,8 +61,7 @@ def places_of(policy: Policy, log: Log) -> Places:
     if log.advice is None:
         return [None] * len(names)
     if log.experts is None or policy.importance_weighted:
-        own = log.advice.shape[1] == len(names) and _decided(policy, log)
-        return list(range(len(names))) if own else [None] * len(names)
+        return list(range(log.advice.shape[1])) if _decided(policy, log) else [None] * len(names)
     held = {name: place for place, name in enumerate(log.experts)}
     return [held.get(name) for name in names]
 

@@ -10,6 +10,7 @@ from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.hedged import Hedged, HedgedState
 from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
@@ -19,11 +20,13 @@ from oddsmith.policies.particles import ParticleState, ParticleThompsonSampling
 from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
 from oddsmith.policies.parts.schedules import PowerSchedule, Schedule
 from oddsmith.policies.probit import ProbitThompsonSampling
+from oddsmith.policies.rate_mixture import RateMixture, RateState
 from oddsmith.policies.recipes import (
     epsilon_greedy,
     exp4,
     feel_good,
     follow_the_leader,
+    hedged,
     squarecb,
     thompson_sampling,
     tuned,
@@ -47,6 +50,8 @@ __all__ = [
     "FastCB",
     "GLMUCB",
     "GeneralizedThompsonSampling",
+    "Hedged",
+    "HedgedState",
     "KLUCB",
     "LinUCB",
     "LinearFamily",
@@ -58,6 +63,8 @@ __all__ = [
     "ParticleThompsonSampling",
     "PowerSchedule",
     "ProbitThompsonSampling",
+    "RateMixture",
+    "RateState",
     "RegressorElimination",
     "Schedule",
     "SquareCB",
@@ -69,6 +76,7 @@ __all__ = [
     "exp4",
     "feel_good",
     "follow_the_leader",
+    "hedged",
     "linear_class",
     "logistic_class",
     "squarecb",

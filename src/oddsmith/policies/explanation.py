@@ -27,9 +27,10 @@ class Explanation(NamedTuple):
     ballots: Array
     uniform: Array
     propensities: Array
+    notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """The ten heaviest experts' weight, vote and predictions of the likeliest arms, exploration, and odds."""
+        """The ten heaviest experts' weight, vote and predictions of the likeliest arms, exploration, odds; notes."""
         if self.propensities.ndim != 1:
             return f"Explanation of shape {self.propensities.shape[:-1]} over {len(self.arms)} arms"
         heaviest = np.argsort(-self.posterior, kind="stable")[:10]
@@ -44,7 +45,7 @@ class Explanation(NamedTuple):
             total = f"{odds.sum():.4f}" if name == "exploration" else ""
             rest_of_them = [f"{odds.sum() - odds[places].sum():.4f}"] * len(more)
             rows.append([name, total, "", *(f"{p:.4f}" for p in odds[places]), *rest_of_them])
-        return _table(rows)
+        return "\n".join([_table(rows), *self.notes])
 
     def _row(self, i: int, places: Ints) -> list[str]:
         favourites = [arm for arm, part in zip(self.arms, self.ballots[i], strict=True) if part > 0]

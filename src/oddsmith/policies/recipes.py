@@ -6,10 +6,12 @@ from oddsmith.losses import Loss, log_loss
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.hedged import Hedged
 from oddsmith.policies.over_experts import Prior, checked_prior
 from oddsmith.policies.parts.oracles import OracleName
 from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
+from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, squarecb_bound
 from oddsmith.theory.tuning import tune
@@ -20,6 +22,7 @@ __all__ = [
     "fastcb",
     "feel_good",
     "follow_the_leader",
+    "hedged",
     "squarecb",
     "thompson_sampling",
     "tuned",
@@ -108,6 +111,18 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
     checked = checked_prior(prior, experts.names)
     bound = exp4_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
     return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=checked)
+
+
+def hedged(experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5) -> Hedged:
+    """The safe combination: GTS with the eta of its bound and gamma 0, and every expert's own policy (theory 7.4).
+
+    >>> from oddsmith.experts.given import GivenExperts
+    >>> policy = hedged(GivenExperts(["a", "b"]))
+    >>> policy.policy.eta, policy.policy.gamma, policy.trust
+    (0.5, 0.0, 0.5)
+    """
+    inside = GeneralizedThompsonSampling(experts, loss, eta=tight_coefficient(loss).eta, gamma=0.0, prior=prior)
+    return Hedged(inside, trust=trust)
 
 
 def squarecb(

@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith.errors import InvalidInput
 from oddsmith.reports.style import COLOURS, DASHES, EDGE, LOOK, SHEET, pyplot, save
-from oddsmith.theory import Bound, exp4_bound, feelgood_bound, regret_bound, squarecb_bound
+from oddsmith.theory import Bound, exp4_bound, feelgood_bound, hedged_bound, regret_bound, squarecb_bound
 from oddsmith.theory.coefficients import AnyLoss
 
 __all__ = ["plot_bounds"]
@@ -35,6 +35,7 @@ def plot_bounds(
     algorithms: dict[str, Callable[..., Bound]] = {
         f"GTS, {constants} constants": partial(regret_bound, loss, **settings),
         "EXP4": exp4_bound,
+        "Hedged": hedged_bound,
         "Feel-Good": partial(feelgood_bound, loss),
         "SquareCB": squarecb_bound,
     }

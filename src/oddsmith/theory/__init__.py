@@ -1,5 +1,6 @@
 """The theory as a tool: conditions a loss must meet, regret bounds with all constants, tuning."""
 
+from oddsmith.theory.agnostic import Departure, critical_rate, departure, hedged_bound
 from oddsmith.theory.bounds import (
     Bound,
     anytime_bound,
@@ -40,6 +41,7 @@ __all__ = [
     "Certificate",
     "Coefficient",
     "Counterexample",
+    "Departure",
     "Tuning",
     "anytime_bound",
     "bayes_regret_bound",
@@ -51,7 +53,9 @@ __all__ = [
     "corollary1",
     "cover_bound",
     "cover_complexity",
+    "critical_rate",
     "delay_bound",
+    "departure",
     "episode_bayes_bound",
     "episode_bound",
     "episode_feelgood_bound",
@@ -59,6 +63,7 @@ __all__ = [
     "exp4_bound",
     "feelgood_bound",
     "gamma_zero_bound",
+    "hedged_bound",
     "high_probability_bound",
     "horizon_for",
     "kappa2",
