@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from oddsmith.decision import Context, Decision
 from oddsmith.errors import InvalidInput, NoEligibleArm
 from oddsmith.offer import LONGEST_NAME, MOST_ARMS, Offer
 
-__all__ = ["Slot", "filled", "left", "slate_of", "slots_of"]
+__all__ = ["Slot", "filled", "left", "slate_of", "slot_context", "slot_id", "slots_of"]
 
 PLACE = "slot"
 """The name that a slot's number, from 1 on, has in contexts."""
@@ -34,6 +35,18 @@ class Slot:
     features: Any = None
     _: KW_ONLY
     eligible: Any = None
+
+
+def slot_id(slate: str, name: str) -> str:
+    """The id of the decision about a slot, by the slate's id and the slot's name: 32 hexadecimal characters.
+
+    >>> slot_id("visit-7", "top")
+    '627d456a637c9a0ff23e2e61eefd30c4'
+    >>> slot_id("visit-7", "top") != slot_id("visit-", "7top")
+    True
+    """
+    hashed = blake2b(f"{len(slate)}:{slate}{name}".encode(), digest_size=16, person=b"slot of a slate")
+    return hashed.hexdigest()
 
 
 def slots_of(slots: object) -> tuple[Slot, ...]:
@@ -71,7 +84,7 @@ def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
         _check_filled(call, slots, [np.ones(width, dtype=np.bool_) if mask is None else mask for mask in masks])
     calls = []
     for place, (slot, mask) in enumerate(zip(slots, masks, strict=True), 1):
-        joined = _joined(context, place, slot)
+        joined = slot_context(context, place, slot)
         question = single(joined)
         if isinstance(call.question, Offer):
             question = replace(call.question, context=question)
@@ -139,7 +152,7 @@ def _all_taken(before: Sequence[Bools], mask: Bools) -> bool:
     return bool((maximum_bipartite_matching(may_take, perm_type="column") >= 0).all())
 
 
-def _joined(context: Any, place: int, slot: Slot) -> Any:
+def slot_context(context: Any, place: int, slot: Slot) -> Any:
     """The context of a slot: the caller's, the slot's number, and what is known of the slot."""
     row, features = one(context), one(slot.features)
     if row is None or isinstance(row, Mapping):

@@ -76,7 +76,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "odds without a list": ("log.jsonl", lists([1.0], 0.5), "column propensities, row 1: must be a list"),
     "odds 0 of the drawn": ("log.jsonl", lists([0.0, 1.0]), "column propensities, row 0: must be above 0 for the arm"),
-    "slots": ("log.dsjson", dsjson({"c": {"_slots": [], "_multi": [{}, {}]}}), "column c, row 1: must be one decision"),
+    "slots": (
+        "log.dsjson",
+        dsjson({"c": {"_slots": [], "_multi": [{}, {}]}}),
+        "column c, row 1: must have a list of slots",
+    ),
     "dropped events": ("log.dsjson", dsjson({"pdrop": 0.5}), "column pdrop, row 1: must be 0"),
     "a cost of 1": (
         "log.dsjson",

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 import oddsmith as od
 from logs.personalizer_logs import world
+from logs.personalizer_slots import slot_world
 
 _RUN = """
 import json, resource, sys
@@ -26,7 +28,7 @@ def cost(*arguments: str) -> tuple[float, float]:
     return seconds, most
 
 
-def files(folder: Path, *sizes: int) -> list[Path]:
+def files(folder: Path, *sizes: int, world: Callable[[int], Iterable[tuple[object, object]]] = world) -> list[Path]:
     """The first events of one world, as many as each size says."""
     paths = [folder / f"{size}.json" for size in sizes]
     handles = [path.open("w") for path in paths]
@@ -51,6 +53,20 @@ def test_a_hundred_thousand_events(tmp_path: Path) -> None:
     ids = (expected["decision_id"] for _, expected in world(100_000))
     found = (id for log in od.log_batches(out) for id in log.decision_id)
     assert all(id == other for id, other in zip(found, ids, strict=True))
+
+
+@pytest.mark.soak
+def test_a_hundred_thousand_events_of_three_slots(tmp_path: Path) -> None:
+    few, many = files(tmp_path, 20_000, 100_000, world=slot_world)
+    out = tmp_path / "log.parquet"
+    first, small = cost(str(few), "--to", str(out))
+    second, large = cost(str(many), "--to", str(out))
+    print(f"20,000: {first:.1f} s, {small / 1024:.0f} MB; 100,000: {second:.1f} s, {large / 1024:.0f} MB")
+    assert second < 7 * first
+    assert large < 1.2 * small
+    places = (row["decision_id"] for _, rows in slot_world(100_000) for row in rows)
+    found = (id for log in od.log_batches(out) for id in log.decision_id)
+    assert all(id == other for id, other in zip(found, places, strict=True))
 
 
 @pytest.mark.soak

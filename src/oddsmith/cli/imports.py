@@ -109,6 +109,8 @@ def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale)
         return "\n".join([*parts, "", *report.sentences()])
     read = f"{report.read:,} of {counted(report.lines, 'line')} are events, {report.rewarded:,} with a reward"
     first = [f"{read}; {'all lines were read' if report.read == report.lines else 'the others are told below'}."]
+    if report.decisions > report.read:
+        first.append(f"They are {report.decisions:,} decisions, as an event of several slots is one for each.")
     if report.known:
         first.append(f"{report.known:,} of them were in the store before.")
     if report.unlearnt:

@@ -7,7 +7,7 @@ Actions count from 1, `a` puts the drawn one first, `p` are the odds in the orde
 Where every action has a `_tag`, the tags are the names of the arms that were offered, what else an action has are its
 features, and what else `c` has is the context, as `flat` makes them of namespaces; else arms are known by their places.
 Azure AI Personalizer wrote the context as the list `FromUrl`, an action's features as the list `j`, and its name once
-more in `i`.
+more in `i`. An event about several slots is a row for each (`slot_events`).
 What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, context and features as they
 were) stands under the key "oddsmith", which Vowpal Wabbit passes over.
 """
@@ -29,9 +29,10 @@ from oddsmith.exact_json import encode, encode_floats
 from oddsmith.logs.jsonl import decoded, objects
 from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece
+from oddsmith.logs.slot_events import are_slots, slot_rows
 from oddsmith.logs.table import Log
 
-__all__ = ["looks_like", "read", "row_of", "write"]
+__all__ = ["looks_like", "read", "rows_of_event", "write"]
 
 _OWN = ("step", "advice", "bonus", "log_weights", "fingerprint", "slate", "slot")
 _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
@@ -39,15 +40,15 @@ _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far f
 
 def looks_like(event: Mapping[str, object]) -> bool:
     """Whether an object is an event of dsjson."""
-    return "c" in event and ("a" in event or "_label_Action" in event)
+    return "c" in event and ("a" in event or "_label_Action" in event or "_outcomes" in event)
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own log."""
-    experts, tagged = None, None
+    experts, tagged, before = None, None, 0
     for first, events in objects(path, layout.rows):
         try:
-            rows = [row_of(event, i) for i, event in enumerate(events)]
+            rows = [row for i, event in enumerate(events) for row in rows_of_event(event, i)]
             tagged = "offered" in rows[0] if tagged is None else tagged
             _check_alike(rows, tagged)
             columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
@@ -56,7 +57,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             raise error.moved(first, str(path)) from error
         kept = {name: values for name, values in columns.items() if any(value is not None for value in values)}
         experts = events[0].get("oddsmith", {}).get("experts", experts)
-        yield Piece({"reward": [None] * len(rows), **kept}, first, None, experts)
+        yield Piece({"reward": [None] * len(rows), **kept}, before, None, experts)
+        before += len(rows)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
@@ -70,14 +72,24 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
         first += len(log)
 
 
-def row_of(event: Mapping[str, Any], i: int = 0) -> dict[str, object]:
-    """One event as a row of our columns; a violation names row `i`."""
+def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
+    """One event as rows of our columns, of which slots have one each; a violation names row `i`."""
     if not looks_like(event) or not isinstance(event["c"], dict):
         raise BrokenLog("c", i, f"must be there, with a or _label_Action: a decision; got keys {list(event)[:6]}")
-    if "_slots" in event["c"]:
-        raise BrokenLog("c", i, "must be one decision among arms; got slots")
     if event.get("pdrop"):
         raise BrokenLog("pdrop", i, f"must be 0, or `oddsmith import personalizer` counts it; got {event['pdrop']}")
+    return slot_rows(event, i, _tags, _of_slot) if are_slots(event) else [_row(event, i)]
+
+
+def _of_slot(outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int) -> dict[str, object]:
+    """Reward and odds of a slot, whose actions count from 0."""
+    order, cost = [action + 1 for action in left], outcome["_label_cost"]
+    odds = _odds(outcome, order, order[0], i, np.arange(arms), arms)
+    return {"reward": None if cost is None else _reward(cost, i), **odds}
+
+
+def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """A decision among arms as a row."""
     own = event.get("oddsmith", {})
     order, drawn = _order(event, i)
     open_to, arms = _open_to(event, own, order, i)

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,24 +17,27 @@ from oddsmith.logs.table import Log
 from oddsmith.progress import progress
 from oddsmith.spelling import counted
 
-__all__ = ["ImportReport", "log_of_events", "to_parquet"]
+__all__ = ["ImportReport", "by_line", "log_of_events", "to_parquet"]
 
-_ROWS = 1000  # events held at once: each may have 50 arms with 40 features
+_ROWS = 1000  # decisions held at once: each may have 50 arms with 40 features
 _NAMED = 1000  # lines that are kept for the report; a file takes all of them
 _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
 """What is counted, and not named in the text."""
+_COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropped")
 
 
 @dataclass
 class ImportReport:
-    """What became of the lines of a log. `known` events were in the store before, rewards that are `unlearnt` are in it
-    and the policy would not take them; `dropped` events are read, where others like them were dropped, with shares from
+    """What became of the lines of a log. Of `read` events some have several slots, which are `decisions` of their own;
+    `known` events were in the store before, rewards that are `unlearnt` are in it and the policy would not take them;
+    `dropped` events are read, where others like them were dropped, with shares from
     `least` to `most`; `unread` counts lines that are no events by kind, and `named` has the first of them. `sink` takes
     a line of JSON for each.
     """
 
     lines: int = 0
     read: int = 0
+    decisions: int = 0
     rewarded: int = 0
     known: int = 0
     unlearnt: int = 0
@@ -46,15 +49,18 @@ class ImportReport:
     sink: IO[str] | None = None
 
     def events(self, found: Iterable[PersonalizerEvent | Unread]) -> Iterator[PersonalizerEvent]:
-        """The events among what was found; all of it is counted."""
+        """The events among what was found, the slots of each one after the other; all of it is counted."""
         for one in progress(found, None, "lines"):
-            self.lines += 1
             if isinstance(one, Unread):
+                self.lines += 1
                 self.miss(one)
                 continue
-            self.read += 1
+            self.decisions += 1
             self.rewarded += one.reward is not None
-            self.dropped += one.pdrop > 0
+            if (one.slot or 1) == 1:
+                self.lines += 1
+                self.read += 1
+                self.dropped += one.pdrop > 0
             self.least, self.most = min(self.least, one.pdrop), max(self.most, one.pdrop)
             yield one
 
@@ -66,12 +72,13 @@ class ImportReport:
         if self.sink is not None:
             self.sink.write(json.dumps(one._asdict()) + "\n")
 
-    def refuse(self, one: PersonalizerEvent, why: str, kind: UnreadKind = "broken") -> None:
-        """Name an event that was read, and could not be kept."""
+    def refuse(self, line: Sequence[PersonalizerEvent], why: str, kind: UnreadKind = "broken") -> None:
+        """Name an event that was read, with all its slots, and could not be kept."""
         self.read -= 1
-        self.rewarded -= one.reward is not None
-        self.dropped -= one.pdrop > 0
-        self.miss(Unread(one.file, one.line, kind, why))
+        self.decisions -= len(line)
+        self.rewarded -= sum(one.reward is not None for one in line)
+        self.dropped -= line[0].pdrop > 0
+        self.miss(Unread(line[0].file, line[0].line, kind, why))
 
     def sentences(self, most: int = 20) -> list[str]:
         """What was not read, for people: counts, what dropping means, and the first lines by number."""
@@ -89,7 +96,7 @@ class ImportReport:
 
     def record(self) -> dict[str, object]:
         """The same for programs."""
-        counts = {name: getattr(self, name) for name in ("lines", "read", "rewarded", "known", "unlearnt", "dropped")}
+        counts = {name: getattr(self, name) for name in _COUNTS}
         pdrop = [self.least, self.most] if self.read else None
         unread = {kind: self.unread[kind] for kind in UNREAD}
         return {**counts, "pdrop": pdrop, "unread": unread, "named": [one._asdict() for one in self.named]}
@@ -108,20 +115,37 @@ def to_parquet(found: Iterable[PersonalizerEvent | Unread], path: Path, report: 
 
 
 def _logs(events: Iterator[PersonalizerEvent], report: ImportReport) -> Iterator[Log]:
-    """Logs of some events each; an event that breaks a rule of logs is named, and left out."""
-    while some := list(islice(events, _ROWS)):
+    """Logs of some events each; an event that breaks a rule of logs is named, and left out with all its slots."""
+    lines = by_line(events)
+    while some := _taken(lines):
         try:
-            yield log_of_events(some)
+            yield log_of_events([one for line in some for one in line])
         except InvalidInput:
-            if kept := [one for one in some if _keeps_rules(one, report)]:
+            if kept := [one for line in some if _keeps_rules(line, report) for one in line]:
                 yield log_of_events(kept)
 
 
-def _keeps_rules(one: PersonalizerEvent, report: ImportReport) -> bool:
+def by_line(events: Iterable[PersonalizerEvent]) -> Iterator[list[PersonalizerEvent]]:
+    """The decisions of each event: one, or one for each of its slots."""
+    return (list(line) for _, line in groupby(events, key=lambda one: (one.file, one.line)))
+
+
+def _taken(lines: Iterator[list[PersonalizerEvent]]) -> list[list[PersonalizerEvent]]:
+    """The next events, of so many decisions in all that they fit into memory."""
+    some, decisions = [], 0
+    for line in lines:
+        some.append(line)
+        decisions += len(line)
+        if decisions >= _ROWS:
+            break
+    return some
+
+
+def _keeps_rules(line: list[PersonalizerEvent], report: ImportReport) -> bool:
     try:
-        log_of_events([one])
+        log_of_events(line)
     except InvalidInput as error:
-        report.refuse(one, str(error))
+        report.refuse(line, str(error))
         return False
     return True
 
@@ -138,5 +162,7 @@ def log_of_events(events: list[PersonalizerEvent]) -> Log:
         "decision_id": [one.id for one in events],
         "offered": [one.arms for one in events],
         "features": [one.features for one in events],
+        "slate": [one.slate for one in events],
+        "slot": [one.slot for one in events],
     }
     return Log(**columns)

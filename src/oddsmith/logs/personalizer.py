@@ -16,19 +16,19 @@ import numpy as np
 
 from oddsmith.arrays import Array, Bools
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
-from oddsmith.logs.dsjson import looks_like, row_of
+from oddsmith.logs.dsjson import looks_like, rows_of_event
 from oddsmith.logs.reading import path_of
+from oddsmith.logs.slot_events import are_slots
 from oddsmith.offer import offered
 from oddsmith.rewards import RewardScale
 
 __all__ = ["PersonalizerEvent", "UNREAD", "Unread", "UnreadKind", "events"]
 
-UnreadKind: TypeAlias = Literal["broken", "scale", "repeat", "slots", "observation", "skipped", "empty"]
+UnreadKind: TypeAlias = Literal["broken", "scale", "repeat", "observation", "skipped", "empty"]
 UNREAD: dict[UnreadKind, str] = {
     "broken": "broken",
     "scale": "with a reward outside of the scale",
     "repeat": "with an EventId that was there before",
-    "slots": "of several slots, which are not read",
     "observation": "with a reward without its decision",
     "skipped": "not to be learnt from (_skipLearn)",
     "empty": "empty",
@@ -42,7 +42,8 @@ _LONGEST_ID = 256
 class PersonalizerEvent(NamedTuple):
     """A decision and its reward in [0, 1] (None where none is known), from a line (from 1) of a file.
 
-    `pdrop` is the share of events that were dropped when this one was not.
+    `pdrop` is the share of events that were dropped when this one was not. Of an event about several slots there is one
+    for each, with the place from 1 on as `slot`, the EventId as `slate`, and an id made of both.
     """
 
     file: str
@@ -57,6 +58,8 @@ class PersonalizerEvent(NamedTuple):
     odds: Array
     reward: float | None
     pdrop: float
+    slate: str | None = None
+    slot: int | None = None
 
 
 class Unread(NamedTuple):
@@ -82,6 +85,7 @@ class _NotRead(Exception):
 def events(paths: Sequence[Path | str], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
     """The lines of these files, in their order; rewards in the units of `scale`. Memory does not grow with the log.
 
+    The slots of an event follow each other.
     An EventId that comes again is refused: the first one counts.
     """
     return _events([path_of(path) for path in paths], scale)
@@ -91,21 +95,23 @@ def _events(files: Sequence[Path], scale: RewardScale) -> Generator[Personalizer
     with closing(_Ids()) as known:
         for path in files:
             for number, content in _lines(path):
-                yield _read(str(path), number, content, scale, known)
+                yield from _read(str(path), number, content, scale, known)
 
 
-def _read(file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids") -> PersonalizerEvent | Unread:
+def _read(
+    file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids"
+) -> Sequence[PersonalizerEvent | Unread]:
     try:
-        found = _event(_object(content), scale)
-        if (first := known.first(found["id"], file, number)) is not None:
-            raise _NotRead("repeat", f"EventId {found['id']!r:.60} was there before, in {first}")
-        return PersonalizerEvent(file, number, **found)
+        found, id = _found(_object(content), scale)
+        if (first := known.first(id, file, number)) is not None:
+            raise _NotRead("repeat", f"EventId {id!r:.60} was there before, in {first}")
+        return [PersonalizerEvent(file, number, **one) for one in found]
     except _NotRead as error:
-        return Unread(file, number, error.kind, error.why)
+        return [Unread(file, number, error.kind, error.why)]
     except BrokenLog as error:
-        return Unread(file, number, "broken", f"{error.column} {error.rule}")
+        return [Unread(file, number, "broken", f"{error.column} {error.rule}")]
     except InvalidInput as error:
-        return Unread(file, number, "broken", str(error))
+        return [Unread(file, number, "broken", str(error))]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -145,31 +151,42 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-def _event(event: dict[str, Any], scale: RewardScale) -> dict[str, Any]:
-    """What an event says, by the names of `PersonalizerEvent`."""
+def _found(event: dict[str, Any], scale: RewardScale) -> tuple[list[dict[str, Any]], str]:
+    """What an event says of each of its decisions, by the names of `PersonalizerEvent`, and its id."""
     if not looks_like(event):
         if "RewardValue" in event or ("EventId" in event and "v" in event):
             raise _NotRead("observation", f"a reward for {event.get('EventId')!r:.60}, without its decision")
-        if "_outcomes" not in event:
-            raise _NotRead("broken", f"must be a decision, with c and a; got keys {list(event)[:6]}")
-    if "_outcomes" in event or (isinstance(event.get("c"), dict) and "_slots" in event["c"]):
-        raise _NotRead("slots", "a decision about several slots")
+        raise _NotRead("broken", f"must be a decision, with c and a; got keys {list(event)[:6]}")
     if event.get("_skipLearn"):
         raise _NotRead("skipped", "_skipLearn: it was never activated, or is not what was shown")
-    pdrop = _share(event.get("pdrop"))
-    row: dict[str, Any] = row_of({key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")})
+    pdrop, id = _share(event.get("pdrop")), _id(event)
+    plain = {key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")}
+    rows, time = rows_of_event(plain), _time(event)
+    if not are_slots(event):
+        listed = np.isin(np.arange(1, len(rows[0]["eligible"]) + 1), event.get("a", ()))
+        rows = [rows[0] | {"eligible": listed, "decision_id": id}]
+    arms = _arms(rows[0])
+    return [arms | _decision(row, scale) | {"time": time, "pdrop": pdrop} for row in rows], id
+
+
+def _arms(row: dict[str, Any]) -> dict[str, Any]:
+    """The names of the actions, and what is known of them."""
     if "offered" not in row:
         raise _NotRead("broken", "c must have a _tag for each action, which is its name; got none")
+    names = offered(None, row["offered"]).arms
+    features = dict(zip(names, row["features"].values(), strict=True))
+    return {"arms": names, "features": features if any(features.values()) else None}
+
+
+def _decision(row: dict[str, Any], scale: RewardScale) -> dict[str, Any]:
+    """What is said of one decision."""
     if row.get("propensities") is None:
         raise _NotRead("broken", "p must be there: the odds of all actions; got none")
     if not row["propensities"][row["arm"]] > 0:
         raise _NotRead("broken", "p must be above 0 for the action that was drawn")
-    names = offered(None, row["offered"]).arms
-    features = dict(zip(names, row["features"].values(), strict=True))
-    listed = np.isin(np.arange(1, len(names) + 1), event.get("a", ()))
-    facts = {"id": _id(event), "time": _time(event), "reward": _scaled(row["reward"], scale), "pdrop": pdrop}
-    arms = {"arms": names, "features": features if any(features.values()) else None, "eligible": listed}
-    return facts | arms | {"arm": row["arm"], "odds": np.asarray(row["propensities"]), "context": row["context"]}
+    drawn = {"arm": row["arm"], "odds": np.asarray(row["propensities"]), "eligible": row["eligible"]}
+    place = {"id": row["decision_id"], "slate": row.get("slate"), "slot": row.get("slot")}
+    return drawn | place | {"context": row["context"], "reward": _scaled(row["reward"], scale)}
 
 
 def _id(event: dict[str, Any]) -> str:

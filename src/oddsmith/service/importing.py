@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from oddsmith.call import Call, call_of
 from oddsmith.contexts import check_json
 from oddsmith.decision import Odds, draw
 from oddsmith.errors import InvalidInput
-from oddsmith.logs.importing import ImportReport
+from oddsmith.logs.importing import ImportReport, by_line
 from oddsmith.logs.personalizer import PersonalizerEvent, Unread
 from oddsmith.offer import Offer
 from oddsmith.service.arms_added import served_arms
@@ -47,10 +47,14 @@ def to_store(found: Iterable[PersonalizerEvent | Unread], opened: Opened, report
     if opened.settings.rule != "first":
         raise InvalidInput('service.reward_rule must be "first" for an import: its rewards are sums already')
     importer = _Importer(opened, report)
-    new = importer.new(report.events(found))
+    new = importer.new(by_line(report.events(found)))
     while group := list(islice(new, GROUP)):
         importer.write(group)
     importer.save()
+
+
+_Slots: TypeAlias = Sequence[PersonalizerEvent]
+"""The decisions of one event: one, or one for each of its slots."""
 
 
 class _Importer:
@@ -64,35 +68,37 @@ class _Importer:
         self._uniform = Uniforms(opened.seed)
         self._unsaved = 0
 
-    def new(self, events: Iterator[PersonalizerEvent]) -> Iterator[PersonalizerEvent]:
+    def new(self, events: Iterator[_Slots]) -> Iterator[_Slots]:
         """The events that the store does not have; those that it has otherwise are named."""
         while some := list(islice(events, GROUP)):
             lines: dict[str, list[Line]] = {}
-            for line in self._store.history([one.id for one in some], EVERYTHING):
+            for line in self._store.history([one.id for slots in some for one in slots], EVERYTHING):
                 lines.setdefault(line.id, []).append(line)
-            for one in some:
-                if not any(line.kind == "decision" for line in lines.get(one.id, ())):
-                    yield one
-                elif why := _differs(one, lines[one.id]):
-                    self._report.refuse(one, why, "repeat")
+            for slots in some:
+                if not any(line.kind == "decision" for one in slots for line in lines.get(one.id, ())):
+                    yield slots
+                elif why := next((why for one in slots if (why := _differs(one, lines.get(one.id, ())))), ""):
+                    self._report.refuse(slots, why, "repeat")
                 else:
                     self._report.known += 1
-                    if one.reward is not None and not any(line.kind == "reward" for line in lines[one.id]):
-                        self._append([_reward(one)])
+                    unrewarded = [one for one in slots if not any(line.kind == "reward" for line in lines[one.id])]
+                    if late := [_reward(one) for one in unrewarded if one.reward is not None]:
+                        self._append(late)
 
-    def write(self, group: Sequence[PersonalizerEvent]) -> None:
-        """Decide, write and learn some events."""
+    def write(self, group: Sequence[_Slots]) -> None:
+        """Decide, write and learn some events, each with all its slots or not at all."""
         now = now_of(self._folded, self._arms)
         made: list[Event] = []
         rewards: list[Event] = []
-        for one in group:
+        for slots in group:
+            before = self._steps
             try:
-                made.append(self._made(now, one))
+                made += [self._made(now, one) for one in slots]
             except InvalidInput as error:
-                self._report.refuse(one, f"{self._opened.file.path} cannot take it: {error}")
+                self._steps = before
+                self._report.refuse(slots, f"{self._opened.file.path} cannot take it: {error}")
                 continue
-            if one.reward is not None:
-                rewards.append(_reward(one))
+            rewards += [_reward(one) for one in slots if one.reward is not None]
         if made:
             self._append([*made, *rewards])
             self._learn()
@@ -134,7 +140,8 @@ class _Importer:
         own = OwnDraw(drawn.arm, ours.propensities)
         decision = call.named(by_incumbent(now.policy, drawn, ours=ours, arm=arm, odds=odds))
         facts: Any = {"votes": votes, "shadow": True, "sender": SENDER, "own": own}
-        return DecisionMade(one.id, decision, now.position, one.time.timestamp(), **facts)
+        place: Any = {"slate": one.slate, "slot": one.slot}
+        return DecisionMade(one.id, decision, now.position, one.time.timestamp(), **facts, **place)
 
 
 def _asked(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
@@ -153,10 +160,13 @@ def _reward(one: PersonalizerEvent) -> Reward:
 
 def _differs(one: PersonalizerEvent, lines: Sequence[Line]) -> str:
     """How an event differs from what the store has under its id; empty if it does not."""
-    made = next(line for line in lines if line.kind == "decision")
+    made = next((line for line in lines if line.kind == "decision"), None)
+    what = f"EventId {one.id!r:.60}" if one.slate is None else f"EventId {one.slate!r:.60}, slot {one.slot},"
+    if made is None:
+        return f"EventId {one.slate!r:.60} is in the store with other slots"
     if made.arm != one.arms[one.arm]:
-        return f"EventId {one.id!r:.60} is in the store with the arm {made.arm!r:.60}; got {one.arms[one.arm]!r:.60}"
+        return f"{what} is in the store with the arm {made.arm!r:.60}; got {one.arms[one.arm]!r:.60}"
     kept = next((line.value for line in lines if line.kind == "reward"), one.reward)
     if kept != one.reward:
-        return f"EventId {one.id!r:.60} is in the store with the reward {kept!r} in [0, 1]; got {one.reward!r}"
+        return f"{what} is in the store with the reward {kept!r} in [0, 1]; got {one.reward!r}"
     return ""

@@ -1,25 +1,13 @@
 """Slates in a store: the id of a slot's decision, and what keeps the slots of a slate together."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from oddsmith.errors import Conflict
+from oddsmith.slate import slot_id
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.rows import EventRow
 
 __all__ = ["other_slots", "places_of_firsts", "slot_id"]
-
-
-def slot_id(slate: str, name: str) -> str:
-    """The id of the decision about a slot, by the slate's id and the slot's name: 32 hexadecimal characters.
-
-    >>> slot_id("visit-7", "top")
-    '627d456a637c9a0ff23e2e61eefd30c4'
-    >>> slot_id("visit-7", "top") != slot_id("visit-", "7top")
-    True
-    """
-    hashed = blake2b(f"{len(slate)}:{slate}{name}".encode(), digest_size=16, person=b"slot of a slate")
-    return hashed.hexdigest()
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
