@@ -66,7 +66,7 @@ def posted(one: Here, **more: Any) -> str:
 
 def ended(one: Here, id: str) -> Any:
     """An evaluation once it is not pending."""
-    wait(lambda: one.get(f"{HOME}/{id}")["status"] != "pending", 120)
+    wait(lambda: one.get(f"{HOME}/{id}")["status"] != "pending", 300)
     return one.get(f"{HOME}/{id}")
 
 

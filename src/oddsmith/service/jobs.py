@@ -55,7 +55,7 @@ class Jobs:
                 *command,
                 stdin=pipe,
                 stdout=pipe,
-                env=os.environ | {"PYTHONPATH": path},
+                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
                 start_new_session=True,  # Ctrl-C reaches this process, which ends the other
             )
             try:

@@ -1,6 +1,6 @@
 """The process of an evaluation: an order as JSON on its standard input, the answer on its standard output.
 
-It reads the store by itself, and has the lowest priority: decisions do not wait for it.
+It reads the store by itself, and has a low priority: decisions do not wait for it.
 """
 
 import json
@@ -27,6 +27,7 @@ __all__ = ["CELLS", "answer", "log_between", "main"]
 
 CELLS = 5_000_000
 """Decisions times actions that one evaluation reads: a matrix of them has 40 MB."""
+_NICE = 10  # a tenth of the service's share of a core that both need
 _UNUSED = ("context", "features", "advice", "bonus", "log_weights", "step", "decision_id", "fingerprint")
 
 
@@ -34,15 +35,24 @@ def main() -> None:
     """Answer one order."""
     order = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])  # also where the service is gone
-    os.nice(19)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory, this process goes first
+    _go_last()
     try:
         with closing(open_reader(order["place"], order["experiment"])) as reading:
             told = answer(reading, order)
     except OddsmithError as error:
         told = {"why": str(error)}
     print(json.dumps(told, allow_nan=False))
+
+
+def _go_last() -> None:
+    """Take what time the service leaves, and be the first to go where memory ends."""
+    os.nice(_NICE)
+    for file, value in (
+        ("autogroup", str(_NICE)),
+        ("oom_score_adj", "1000"),
+    ):  # sessions are weighed before their processes
+        with suppress(OSError):
+            Path(f"/proc/self/{file}").write_text(value)
 
 
 def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
