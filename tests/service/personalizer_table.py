@@ -39,6 +39,10 @@ def rank(*actions: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"contextFeatures": [{"hour": 9}], "actions": list(actions or (action("a"), action("b")))} | more
 
 
+def _deep(levels: int) -> dict[str, Any]:
+    return {"x": _deep(levels - 1)} if levels else {"x": 1}
+
+
 def _bad(name: str, body: Any) -> Row:
     return Row(f"rank: {name}", "POST", "/rank", 400, body, "InvalidRankRequest")
 
@@ -80,7 +84,8 @@ RANKS = (
     _bad("objects in a list", rank(contextFeatures=[{"x": [{"y": 1}]}])),
     _bad("an empty name", rank(contextFeatures=[{"": 1}])),
     _bad("an empty name inside", rank(contextFeatures=[{"x": {"": 1}}])),
-    _bad("features that are too deep", rank(contextFeatures=[{"x": {str(n): {} for n in range(3)}}], eventId="")),
+    _bad("features that are too deep", rank(contextFeatures=[_deep(40)])),
+    _bad("features that are far too deep", rank(contextFeatures=[_deep(900)])),
     _bad("an empty eventId", rank(eventId="")),
     _bad("an eventId of 257 characters", rank(eventId="x" * 257)),
     _bad("NUL in an eventId", rank(eventId="a\0")),

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from oddsmith.contexts import flat
 from oddsmith.errors import InvalidInput, StoreFailed
+from oddsmith.service.app import make_app
 from oddsmith.service.doors.personalizer.entrance import Personalizer
 from oddsmith.service.doors.personalizer.features import flat_features
 from oddsmith.service.keys import create
+from oddsmith.service.log_lines import AccessLine
+from oddsmith.service.opening import open_experiments
 from oddsmith.service.rates import Rate
 from service.personalizer_table import action, rank
-from service.served import Hands, Here, here, wait
+from service.served import Hands, Here, asked, here, wait
 from service.test_personalizer import file
 
 RANK = "/personalizer/v1.0/rank"
@@ -55,6 +58,44 @@ def test_the_same_event_again_gets_the_first_answer(served: Here) -> None:
         error = ranked(served, 400, **{"eventId": "again", "excludedActions": ["b"]} | changed)["error"]
         assert error["code"] == "InvalidRankRequest"
         assert "again" in error["message"]
+
+
+def test_an_apprentices_event_again(tmp_path: Path) -> None:
+    """All odds but one are 0: actions that are not there now are other actions all the same."""
+    with here(file(tmp_path, service="shadow = true\n"), doors=[Personalizer()]) as served:
+        first = ranked(served, eventId="again")
+        assert ranked(served, eventId="again") == first
+        ranked(served, 400, eventId="again", actions=[action("a"), action("b")])
+
+
+def test_actions_of_a_file_that_has_arms(tmp_path: Path) -> None:
+    text = file(tmp_path).read_text().replace("seed = 5", 'seed = 5\narms = ["a", "b", "c"]')
+    (tmp_path / "news.toml").write_text(text)
+    with here(tmp_path / "news.toml", doors=[Personalizer()]) as served:
+        few = [action("c"), action("a")]
+        first = ranked(served, eventId="few", actions=few)
+        assert {one["id"] for one in first["ranking"]} == {"a", "c"}
+        assert sum(one["probability"] for one in first["ranking"]) == pytest.approx(1)
+        assert ranked(served, eventId="few", actions=few) == first
+        ranked(served, 400, eventId="few", actions=[action("b")])
+        assert "'z'" in ranked(served, 400, actions=[action("z")])["error"]["message"]
+
+
+def test_calls_are_in_the_access_log_and_counted(tmp_path: Path) -> None:
+    noted: list[AccessLine] = []
+    app = make_app(open_experiments([file(tmp_path)]), doors=[Personalizer()], access_log=noted.append)
+    with asked(app) as served:
+        event = ranked(served)["eventId"]
+        ranked(served, 400, actions=[])
+        assert reward(served, event, 1.0) == 204
+        told = [(one.method, one.route, one.status, one.experiment, one.decision) for one in noted[-3:]]
+        assert told == [
+            ("POST", "/personalizer/rank", 201, "news", event),
+            ("POST", "/personalizer/rank", 400, None, None),
+            ("POST", "/personalizer/events/{event}/reward", 204, "news", None),
+        ]
+        counted = served.ask("GET", "/metrics").text
+        assert 'oddsmith_answers_total{route="/personalizer/rank",status="201"} 1.0' in counted
 
 
 def test_the_event_seeds_the_draw(tmp_path: Path) -> None:
@@ -176,17 +217,21 @@ def test_keys_scopes_and_rates(tmp_path: Path) -> None:
     token, shop = create(keys, "one", ["decide"], ["news"]), create(keys, "shop", ["decide", "reward"], ["shop"])
     with here(*files, keys=keys, doors=[Personalizer()], rate=Rate(1e-6, 3)) as served:
 
-        def asked(path: str, **headers: str) -> tuple[int, str]:
+        def sent_to(path: str, **headers: str) -> tuple[int, str]:
             sent = {name.replace("_", "-"): value for name, value in headers.items()}
             answer = served.ask("POST", path, json=rank(), headers=sent)
             return answer.status_code, "" if answer.status_code == 201 else answer.json()["error"]["code"]
 
         news = f"/news{RANK}"
-        assert asked(news) == asked(news, ocp_apim_subscription_key="od_x") == (401, "401")
-        assert asked(news, authorization=f"Basic {token}") == (401, "401")
-        assert asked(news, ocp_apim_subscription_key=token) == asked(news, authorization=f"Bearer {token}") == (201, "")
-        assert asked(news, ocp_apim_subscription_key=shop) == (403, "InvalidApiAccess")
-        assert asked(f"/nothing{RANK}", ocp_apim_subscription_key=shop) == (403, "InvalidApiAccess")
-        assert asked(RANK, ocp_apim_subscription_key=token) == (201, "")  # which is for one experiment alone
-        assert asked(news, ocp_apim_subscription_key=token) == (429, "TooManyRequests")
+        assert sent_to(news) == sent_to(news, ocp_apim_subscription_key="od_x") == (401, "401")
+        assert sent_to(news, authorization=f"Basic {token}") == (401, "401")
+        assert (
+            sent_to(news, ocp_apim_subscription_key=token)
+            == sent_to(news, authorization=f"Bearer {token}")
+            == (201, "")
+        )
+        assert sent_to(news, ocp_apim_subscription_key=shop) == (403, "InvalidApiAccess")
+        assert sent_to(f"/nothing{RANK}", ocp_apim_subscription_key=shop) == (403, "InvalidApiAccess")
+        assert sent_to(RANK, ocp_apim_subscription_key=token) == (201, "")  # which is for one experiment alone
+        assert sent_to(news, ocp_apim_subscription_key=token) == (429, "TooManyRequests")
         assert "x-ms-error-code" not in served.ask("POST", "/v1/decide").headers

@@ -120,7 +120,7 @@ class Personalizer(Door):
     def token(self, headers: Headers) -> str:
         """The key in Ocp-Apim-Subscription-Key, or behind Bearer in Authorization."""
         sent = dict(headers)
-        if (key := sent.get(b"ocp-apim-subscription-key")) is not None:
+        if key := sent.get(b"ocp-apim-subscription-key"):
             return key.decode("latin-1").strip()
         scheme, _, token = sent.get(b"authorization", b"").decode("latin-1").partition(" ")
         return token if scheme.lower() == "bearer" else ""

@@ -14,7 +14,7 @@ from oddsmith.service.doors.personalizer.messages import (
     PageSlot,
     SlotShown,
 )
-from oddsmith.service.doors.personalizer.ranking import event_id, offer_of, text_of
+from oddsmith.service.doors.personalizer.ranking import check_same, event_id, offer_of, text_of
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import Activate, Decide, ErrorAnswer, RewardBatch, RewardEntry, SlotEntry
 from oddsmith.service.response import Response
@@ -45,10 +45,9 @@ async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
         ),
         visit.sender,
     )
-    for shown in answer.slots:
-        if not answer.new and isinstance(shown.odds, dict) and shown.odds.keys() ^ arms.keys():
-            had = f"eventId {answer.slate!r} was ranked before with other actions"
-            raise InvalidInput(f"{had}; send the same ones, or another eventId")
+    for shown in () if answer.new else answer.slots:
+        odds = shown.odds if isinstance(shown.odds, dict) else {}
+        check_same(experiment, answer.slate, odds=odds, arms=arms, eligible=arms)
     return MultiSlotAnswer([SlotShown(one.name, one.arm) for one in answer.slots], answer.slate)
 
 

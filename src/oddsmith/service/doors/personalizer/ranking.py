@@ -11,7 +11,7 @@ from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import DecideEntry
 from oddsmith.storage.events import is_id
 
-__all__ = ["event_id", "offer_of", "rank", "ranking_of", "text_of"]
+__all__ = ["check_same", "event_id", "offer_of", "rank", "ranking_of", "text_of"]
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
@@ -36,9 +36,8 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
         visit.sender,
     )
     odds = answer.odds if isinstance(answer.odds, dict) else {}
-    if not answer.new and (arms.keys() - odds.keys() or any(odds[arm] and arm not in eligible for arm in odds)):
-        had = f"eventId {answer.id!r} was ranked before with other actions"
-        raise InvalidInput(f"{had}; send the same ones, or another eventId")
+    if not answer.new:
+        check_same(experiment, answer.id, odds=odds, arms=arms, eligible=eligible)
     return RankAnswer(ranking_of(odds, list(arms), excluded, answer.arm), answer.id, answer.arm)
 
 
@@ -51,6 +50,21 @@ def offer_of(actions: Sequence[Action]) -> dict[str, object]:
             raise InvalidInput(f"ids of actions must be distinct; got {id!r:.60} twice")
         arms[id] = flat_features(action.features, f"features of action {id!r:.60}", needed=True)
     return arms
+
+
+def check_same(
+    experiment: Experiment,
+    event: str,
+    *,
+    odds: Mapping[str, float],
+    arms: Mapping[str, object],
+    eligible: Collection[str],
+) -> None:
+    """Refuses an event that was ranked before among other actions, by the odds of its first answer."""
+    others = odds.keys() ^ arms.keys() if experiment.arms is None else arms.keys() - odds.keys()
+    if others or any(share and arm not in eligible for arm, share in odds.items()):
+        had = f"eventId {event!r} was ranked before with other actions"
+        raise InvalidInput(f"{had}; send the same ones, or another eventId")
 
 
 def text_of(id: Id) -> str:
