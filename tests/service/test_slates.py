@@ -227,6 +227,30 @@ def test_contexts_of_slots_are_erased(tmp_path: Path) -> None:
         assert error == "slate must be one that experts can learn from; contexts of 2 slots are erased"
 
 
+def test_a_slot_is_rewarded_by_slate_and_name(served: Here) -> None:
+    asked = {"context": {}, "arms": ["a", "b", "c"], "slots": [{"name": "top"}, {"name": "2"}], "id": "s"}
+    top, second = served.post("decide", asked)["slots"]
+    assert served.post("reward", {"slate": "s", "slot": "top", "reward": 1})["id"] == top["id"]
+    batch = [{"slate": "s", "slot": 2, "reward": 0}, {"id": top["id"], "reward": 1}]
+    results = served.post("reward/batch", {"rewards": batch})["results"]
+    assert [(one["id"], one["new"]) for one in results] == [(second["id"], True), (top["id"], False)]
+    early = served.post("reward", {"slate": "later", "slot": "top", "reward": 1})
+    assert early["parked"]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({}, "none"),
+        ({"slate": "s"}, "slate"),
+        ({"slot": "top"}, "slot"),
+        ({"id": "x", "slate": "s", "slot": "top"}, "id and slate and slot"),
+    ]
+    for given, got in wrong:
+        error = served.post("reward", {"reward": 1} | given, status=422)["error"]
+        assert error.startswith(f"id must be given, or slate and slot in its place; got {got}. Fields: experiment, ")
+        error = served.post("reward/batch", {"rewards": [{"reward": 1} | given]}, status=422)["error"]
+        assert error.startswith(
+            f"rewards[0]: id must be given, or slate and slot in its place; got {got}. Fields: id, "
+        )
+
+
 def test_ids_and_names_of_any_characters(served: Here) -> None:
     for slate in ("ev 1/é", "x" * 256, "7", "a\nb", "🙂%2F"):
         slots = [{"name": slate}, {"name": "y" * 256}]

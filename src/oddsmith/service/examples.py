@@ -15,7 +15,10 @@ BODIES: dict[str, dict[str, object]] = {
         "Slots with names": _VISIT | {"id": "page-8", "arms": _KNOWN, "slots": _SLOTS},
     },
     "decide_batch": {"Arms for all, and for one": {"decisions": [_VISIT, _VISIT | {"arms": ["a"]}], "arms": _KNOWN}},
-    "reward": {"The reward of a visit": {"id": "visit-7", "reward": 1}},
+    "reward": {
+        "The reward of a visit": {"id": "visit-7", "reward": 1},
+        "The reward of a slot": {"slate": "page-8", "slot": "top", "reward": 1},
+    },
     "reward_batch": {"Two rewards": {"rewards": [{"id": "visit-7", "reward": 1}, {"id": "visit-8", "reward": 0}]}},
     "activate": {"It was shown": {"id": "visit-7"}, "All slots were shown": {"slate": "page-7"}},
     "correct": {"It was sent back": {"id": "visit-7", "reward": 0, "key": "return-31"}},

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from oddsmith.errors import Conflict, OddsmithError, StoreFailed
 from oddsmith.offer import MOST_ARMS
 from oddsmith.storage.events import LONGEST_ID
+from oddsmith.storage.slates import slot_id
 
 __all__ = ["Activate", "Correct", "Decide", "DecideBatch", "DecideEntry", "DecisionAnswer", "DecisionQuery"]
 __all__ += ["DecisionRecord", "ErrorAnswer", "EventAnswer", "PATTERNS", "PosteriorAnswer"]
@@ -121,15 +122,28 @@ class DecideBatch(_Body):
 
 
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One reward of a batch."""
+    """One reward of a batch: of the decision `id`, or of the slot with this name, or number, in a `slate`."""
 
-    id: _Id
+    id: _Id = ""
     reward: float
     key: _Key = ""
+    slate: _Id | None = None
+    slot: _Id | int | None = None
+
+    def __post_init__(self) -> None:
+        given = {"id": self.id or None, "slate": self.slate, "slot": self.slot}
+        named = [name for name, value in given.items() if value is not None]
+        if named == ["slate", "slot"]:
+            self.id = slot_id(str(self.slate), str(self.slot))
+        elif named != ["id"]:
+            raise ValueError(f"id must be given, or slate and slot in its place; got {' and '.join(named) or 'none'}")
 
 
 class RewardGiven(RewardEntry):
-    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart."""
+    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart.
+
+    A decision is known by its `id`; that of a slot also by the `slate` and the slot's name.
+    """
 
     experiment: _Name | None = None
 

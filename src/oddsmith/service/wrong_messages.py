@@ -57,6 +57,8 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
         name = unknown[1][:80]
         return f"{where}{name} is not a field; {did_you_mean(name, list(types))}Allowed: {names}"
+    if " must be given" in text:  # in our own words
+        return f"{where}{text}. Fields: {names}"
     what, got = place.removeprefix(".") or "the body", _got(body, place)
     if text.startswith("Invalid enum value"):
         return f"{what} must be {' or '.join(_choices(types[what.rpartition('.')[2]]))}{got}"
