@@ -5,7 +5,8 @@ from oddsmith.lab.delays import GeometricDelay
 from oddsmith.lab.episodes import EpisodeRun, simulate_episodes
 from oddsmith.lab.run import Run
 from oddsmith.lab.simulate import simulate
+from oddsmith.lab.slates import PageRun, fill_pages
 from oddsmith.lab.sweep import Cell, grid, sweep
 
-__all__ = ["BayesRegret", "Cell", "EpisodeRun", "GeometricDelay", "Run", "bayes_regret", "grid", "simulate"]
-__all__ += ["simulate_episodes", "sweep"]
+__all__ = ["BayesRegret", "Cell", "EpisodeRun", "GeometricDelay", "PageRun", "Run", "bayes_regret", "fill_pages"]
+__all__ += ["grid", "simulate", "simulate_episodes", "sweep"]

@@ -8,6 +8,7 @@ from oddsmith.worlds.drifting import SwitchingWorld
 from oddsmith.worlds.episodic import EpisodicWorld, chain, random_model, riverswim
 from oddsmith.worlds.linear import LinearWorld, LogisticWorld
 from oddsmith.worlds.news import NewsWorld
+from oddsmith.worlds.pages import PageWorld
 from oddsmith.worlds.tables import DrawnTruth, TableWorld
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LogisticWorld",
     "NewsWorld",
     "Noise",
+    "PageWorld",
     "SwitchingWorld",
     "TableWorld",
     "World",
