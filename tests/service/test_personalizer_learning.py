@@ -4,11 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from oddsmith.audit.exporting import log_batches_of
+from oddsmith.evaluation import estimate, logged
+from oddsmith.logs.table import Log
 from oddsmith.service.doors.personalizer.entrance import Personalizer
+from oddsmith.storage.opening import open_reader
 from oddsmith.worlds.news import ARTICLE_COLUMNS, VISITOR_COLUMNS, NewsWorld
 from service.served import Here, here
 from service.test_personalizer import file
+from service.test_personalizer_evaluations import ended, posted
 
 
 def ranked(one: Here, id: str, visitor: dict[str, float], articles: dict[str, Any]) -> tuple[str, dict[str, float]]:
@@ -42,3 +48,23 @@ def test_both_ways_lead_to_the_same_decisions_to_the_last_bit(tmp_path: Path) ->
             ours.reward(f"v{step}", value)
             assert theirs.state().learnt == ours.state().learnt == step
         assert max(odds.values()) > 1.2 / len(odds)  # it has learnt
+
+
+def test_evaluations_of_pages_with_several_slots(tmp_path: Path) -> None:
+    """Two slots of three articles: each is an event, and the numbers are those of `oddsmith evaluate`."""
+    path = file(tmp_path)
+    path.write_text(f"floors = 0.25\n{path.read_text()}")
+    rng = np.random.default_rng(5)
+    arms = {name: {"topic": name} for name in ("art", "news", "tech")}
+    with here(path, doors=[Personalizer()]) as one:
+        for page in range(110):
+            made = one.post("decide", {"id": f"page-{page}", "context": {"hour": 9}, "arms": arms, "slots": 2})
+            rewards = [{"id": slot["id"], "reward": float(rng.integers(3) - 1)} for slot in made["slots"]]
+            one.post("reward/batch", {"rewards": rewards})
+        found = ended(one, posted(one))
+    assert (found["status"], found["events"]) == ("completed", 220)
+    with open_reader(str(tmp_path / "news.sqlite"), "news") as reading:
+        log = Log.concatenated([log for log, _ in log_batches_of(reading) if log is not None])
+    online, own = found["policyResults"][0]["totalSummary"], estimate(logged(log))
+    assert own.diagnostics.n == 110
+    assert [online["averageReward"], online["low"]] == pytest.approx([2 * own.value - 1, 2 * own.low - 1], abs=1e-9)
