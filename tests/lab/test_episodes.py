@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith import theory
 from oddsmith.episodes import GeneralizedPosteriorSampling, QLearning, TabularPosteriorSampling
 from oddsmith.lab import simulate_episodes
 from oddsmith.worlds import EpisodicWorld, chain, riverswim
@@ -41,6 +42,13 @@ def test_the_chain_has_the_regret_that_was_computed(name: str, settings: Any) ->
     run = simulate_episodes(on_chain(0.1, **settings), EpisodicWorld(chain()), episodes=100, runs=400, seed=1)
     for episodes in (3, 100):
         within(run.after(episodes), CHAIN[f"R2 p1=0.1 {name}"][str(episodes)])
+
+
+def test_feel_good_has_the_regret_that_was_computed() -> None:
+    case = CHAIN["R2 p1=0.1 feel-good n=1e5"]
+    policy = on_chain(0.1, eta=0.25, optimism=case["lam"])
+    run = simulate_episodes(policy, EpisodicWorld(chain()), episodes=100, runs=400, seed=4)
+    within(run.mean(), case["regret"]["100"])
 
 
 @pytest.mark.soak
@@ -83,6 +91,8 @@ def test_riverswim_beside_q_learning() -> None:
     assert means["Q-learning eps 0.1, Q0=0"] >= 10 * means["PSRL Dir(1) Beta(1,1)"]
     run = simulate_episodes(rivers(eta=1.0, gamma=0.0), WORLD, episodes=500, runs=100, seed=7)
     within(run.mean(), *RIVER["finite PSRL uniform"]["500"])
+    bound = theory.posterior_sampling_bound([1 / 8] * 8, horizon=20, n_actions=2, episodes=500, policies=8)
+    assert run.mean()[0] + 4 * run.mean()[1] < bound.bound
 
 
 def test_many_draws_have_the_same_law_as_one() -> None:

@@ -66,7 +66,7 @@ class EpisodicPolicy(Policy):
     """A policy whose contexts are states 0 … S-1, met one after the other, H steps an episode; name it as base.
 
     `update` comes after every step and before the next `odds`: the odds of a step are given the episode so far. After
-    the last step the next episode begins; `end` ends one that is shorter.
+    the last step the next episode begins; `end` ends one that is shorter. All rows of a batch are at the same step.
     """
 
     horizon: int
