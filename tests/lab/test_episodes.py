@@ -70,9 +70,21 @@ def test_the_first_episode_is_exact() -> None:
     assert first == pytest.approx(0.4443525735, abs=1e-10)
 
 
-def test_riverswim_with_eight_models() -> None:
-    run = simulate_episodes(rivers(eta=1.0, gamma=0.0), WORLD, episodes=10, runs=100, seed=3)
-    within(run.mean(), *RIVER["finite PSRL uniform"]["10"])
+GLAD = theory.episode_feelgood_bound(horizon=20, n_actions=2, episodes=500, prior=1 / 8, policies=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("finite PSRL uniform", {"eta": 1.0, "gamma": 0.0}),
+        ("finite eta 1/2", {"eta": 0.5, "gamma": 0.0}),
+        ("finite eta 1/2 gamma .1", {"eta": 0.5, "gamma": 0.1}),
+        ("finite feel-good eta 1/4 uniform", {"eta": 0.25, "gamma": 0.0, "optimism": GLAD.gamma}),
+    ],
+)
+def test_riverswim_with_eight_models(name: str, settings: Any) -> None:
+    run = simulate_episodes(rivers(**settings), WORLD, episodes=10, runs=100, seed=3)
+    within(run.mean(), *RIVER[name]["10"])
 
 
 @pytest.mark.soak
