@@ -58,8 +58,9 @@ def test_feel_good_has_the_regret_that_was_computed() -> None:
     [("PSRL", {"eta": 1.0}), ("eta=1/2", {}), ("eta=1/2 gamma=.05", {"gamma": 0.05})],
 )
 def test_the_chain_for_long(name: str, settings: Any, prior: float) -> None:
+    """With a prior of 1e-4, after 1,000 episodes, the mean hangs on a few runs in a thousand: no rule for 400 runs."""
     run = simulate_episodes(on_chain(prior, **settings), EpisodicWorld(chain()), episodes=10_000, runs=400, seed=2)
-    for episodes in (1_000, 10_000):
+    for episodes in (1_000, 10_000) if prior == 0.1 else (10_000,):
         within(run.after(episodes), CHAIN[f"R2 p1={prior:g} {name}"][str(episodes)])
 
 
