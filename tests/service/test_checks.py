@@ -134,3 +134,16 @@ def test_what_is_not_covered_says_why(policy: Any, arms: Any, words: str) -> Non
     assert not found.covered
     assert found.bound is None
     assert words in found.sentence
+
+
+def test_a_hedged_policy_says_whether_the_best_predictor_has_the_best_policy(tmp_path: Path) -> None:
+    file = place(tmp_path, top="floors = 0.05\n")
+    file.write_text(file.read_text().replace("policy.gamma = 0.1", 'policy.kind = "hedged"'))
+    with here(file) as served:
+        for i in range(101):
+            served.decide(f"d{i}")
+            served.reward(f"d{i}", float(i % 3 == 0))
+        served.state()
+        assert served.get("/v1/checks")["choices_sentence"].startswith(("The best predictor, ", "The policy of "))
+    with here(place(tmp_path, "plain")) as served:
+        assert served.get("/v1/checks")["choices_sentence"] == ""

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import gts_inside
+from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.progress import progress
 from oddsmith.saving import unpack_part
 from oddsmith.storage.accounts import Account, Count, Shown
@@ -36,7 +38,8 @@ _WINDOWS = 5000  # reward windows looked at in one go
 class Chart:
     """What was seen. Times are in seconds; where there is no judge or the fold failed, `folded` is None, and `why`.
 
-    `lost` are the decisions that something came for since the store was restored, and that are not there.
+    `lost` are the decisions that something came for since the store was restored, and that are not there. `choices`
+    are about the last decisions, as far as they have votes and rewards.
     """
 
     reading: Reading
@@ -60,6 +63,7 @@ class Chart:
     why: str = ""
     file: FileFacts | None = None
     broken_snapshots: list[int] = field(default_factory=list)
+    choices: Choices | None = None
 
     @property
     def names(self) -> list[str]:
@@ -85,8 +89,8 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
     """The chart of a store at a place."""
     chart = Chart(reading, now, reading.head())
     items, made = _read_lines(chart)
-    read = zip(made, read_decisions(reading, made), strict=True)
-    chart.recent = [(position, decision) for position, (decision, *_) in read if decision is not None]
+    read = dict(zip(made, read_decisions(reading, made), strict=True))
+    chart.recent = [(position, decision) for position, (decision, *_) in read.items() if decision is not None]
     _read_windows(chart)
     arbiter = judge_of(reading)
     if arbiter is None:
@@ -97,10 +101,26 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
             chart.folded = settle(start_of(reading, arbiter), steps, chart.head, roster_change())
         except UNREADABLE as error:
             chart.why = f"the events cannot be folded: {error}"
+    chart.choices = _choices(chart, {position: evidence.votes for position, (_, evidence, _) in read.items()}, items)
     chart.broken_snapshots = [one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)]
     if Path(place).is_file():
         chart.file = file_facts(Path(place))
     return chart
+
+
+def _choices(chart: Chart, votes: Mapping[int, Array | None], items: Sequence[Count | Shown | Line]) -> Choices | None:
+    """What the votes and rewards of the last decisions say about the experts' policies; a sleeper would have agreed."""
+    rewards = {item.made: item.value for item in items if isinstance(item, Count)}
+    rows = []
+    for position, decision in chart.recent:
+        cast = votes[position]
+        if cast is not None and len(cast) == len(chart.names) and position in rewards:
+            voted = np.where(cast.any(axis=1), cast[:, decision.number] / decision.propensity, 1.0)
+            rows.append(sums_of(voted, np.asarray(rewards[position])))
+    if not rows or chart.folded is None:
+        return None
+    predictor = int(chart.folded.state.log_weights.argmax())
+    return choices_of(np.sum(rows, axis=0), len(rows), names=chart.names, predictor=predictor)
 
 
 def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:

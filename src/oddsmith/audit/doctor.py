@@ -119,6 +119,17 @@ def _asleep(chart: Chart) -> Symptom:
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
 
+def _choices(chart: Chart) -> Symptom:
+    if chart.choices is None or len(chart.names) < 2:
+        return Symptom("ok", "there are no votes of several experts to compare policies by")
+    sentence = str(chart.choices)
+    what = sentence[0].lower() + sentence[1:-1]
+    if chart.choices.low <= 0:
+        return Symptom("ok", what)
+    advice = 'Weigh experts by what they earn: kind = "hedged"; and see what their predictions were trained on.'
+    return Symptom("notice", what, advice)
+
+
 def _rewards(chart: Chart) -> Symptom:
     scale = RewardScale(*chart.reading.about.get("reward", (0.0, 1.0)))
     values = scale.value(np.frombuffer(chart.rewards, dtype=np.float64)) if chart.rewards else np.zeros(0)
@@ -227,8 +238,9 @@ def _date(seconds: float) -> str:
 
 
 _STORE = (_file, _disk, _lock, _clock, _snapshots, _restored)
-_LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep, _rewards, _refused, _corrections)
-AILMENTS = {check.__name__.removeprefix("_"): check for check in (*_STORE, *_LEARNING)}
+_LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep)
+_REWARDS = (_choices, _rewards, _refused, _corrections)
+AILMENTS = {check.__name__.removeprefix("_"): check for check in (*_STORE, *_LEARNING, *_REWARDS)}
 """The checks by name, in the order in which they are told."""
 
 

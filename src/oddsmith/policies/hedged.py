@@ -17,15 +17,20 @@ from oddsmith.policies.base import Policy, PolicyWrapper
 from oddsmith.policies.explanation import Explanation
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.over_experts import ExpertState, check_advice, check_eligible, column, drawn_advice
+from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 
 __all__ = ["Hedged", "HedgedState"]
 
 
 class HedgedState(NamedTuple):
-    """What every member would have lost, estimated (…, N + 1), the price of safety (…), and the state of GTS."""
+    """What every member would have lost, estimated (…, N + 1), the price of safety (…), and the state of GTS.
+
+    `choices` (…, 4, N) are sums about the experts' policies, from which intervals are made (`parts.choices`).
+    """
 
     lost: Array
     price: Array
+    choices: Array
     current: ExpertState
 
     @property
@@ -93,7 +98,8 @@ class Hedged(PolicyWrapper):
 
     def init(self, shape: tuple[int, ...] = ()) -> HedgedState:
         """Nothing lost, and a price of 1, with batch axes `shape`."""
-        return HedgedState(np.zeros((*shape, len(self.log_prior))), np.ones(shape), self.policy.init(shape))
+        n = len(self.policy.prior)
+        return HedgedState(np.zeros((*shape, n + 1)), np.ones(shape), np.zeros((*shape, 4, n)), self.policy.init(shape))
 
     def with_arms(self, state: HedgedState, arms: Sequence[str]) -> tuple[Self, HedgedState]:
         policy, wider = self.policy.with_arms(state.current, arms)
@@ -135,14 +141,16 @@ class Hedged(PolicyWrapper):
         lost, gap = self.charges(decision, reward)
         check_advice(lost.shape, state.lost)
         current = self.policy.update(state.current, self._of_policy(decision), reward)
-        return HedgedState(state.lost + lost, np.asarray(state.price + gap), current)
+        choices = state.choices + self._choices(decision, reward)
+        return HedgedState(state.lost + lost, np.asarray(state.price + gap), choices, current)
 
     def revise(self, state: HedgedState, decision: Decision, before: float, reward: float) -> HedgedState:
         """The sums as if the new reward had been the first, to rounding."""
         (was, old), (now, new) = (self.charges(decision, one) for one in (before, reward))
         check_advice(now.shape, state.lost)
         current = self.policy.revise(state.current, self._of_policy(decision), before, reward)
-        return HedgedState(state.lost + (now - was), np.asarray(state.price + (new - old)), current)
+        choices = state.choices + (self._choices(decision, reward) - self._choices(decision, before))
+        return HedgedState(state.lost + (now - was), np.asarray(state.price + (new - old)), choices, current)
 
     def fold(self, state: HedgedState, decisions: Decision, rewards: Array) -> HedgedState:
         """Many updates along a leading axis; where order does not matter they are added up."""
@@ -151,13 +159,14 @@ class Hedged(PolicyWrapper):
         lost, gap = self.charges(decisions, rewards)
         check_advice(lost.shape[1:], state.lost)
         current = self.policy.fold(state.current, self._of_policy(decisions), rewards)
-        return HedgedState(state.lost + lost.sum(axis=0), np.asarray(state.price + gap.sum(axis=0)), current)
+        choices = state.choices + self._choices(decisions, rewards).sum(axis=0)
+        return HedgedState(state.lost + lost.sum(axis=0), np.asarray(state.price + gap.sum(axis=0)), choices, current)
 
     def merge(self, *states: HedgedState) -> HedgedState:
         """One state that has learnt what these learnt from separate rewards, each starting at the prior."""
         current = self.policy.merge(*(state.current for state in states))
-        lost, price = (np.asarray(sum(parts)) for parts in zip(*(state[:2] for state in states), strict=True))
-        return HedgedState(lost, price - (len(states) - 1), current)
+        lost, price, choices = (np.asarray(sum(parts)) for parts in zip(*(state[:3] for state in states), strict=True))
+        return HedgedState(lost, price - (len(states) - 1), choices, current)
 
     def charges(self, decision: Decision, reward: Real) -> tuple[Array, Array]:
         """What a reward says that each member lost (…, N + 1), and the mixability gap (…), by the decision alone.
@@ -176,6 +185,12 @@ class Hedged(PolicyWrapper):
         mixed = least - np.log((trust * np.exp(-eta * (lost - least).clip(0))).sum(axis=-1, keepdims=True)) / eta
         gap = np.maximum((trust * lost).sum(axis=-1) - mixed[..., 0], 0.0)
         return np.where(asleep, mixed, lost), gap
+
+    def monitor(self, state: HedgedState) -> Choices:
+        """Whether the best predictor has the best policy, of a state without batch axes."""
+        predictor = int(state.current.log_weights.argmax())
+        names = list(self.policy.experts.names)
+        return choices_of(state.choices, state.learnt, names=names, predictor=predictor)
 
     def members(self, state: HedgedState) -> Array:
         """q (…, N + 1): the trust in each expert's policy, and last in GTS."""
@@ -220,7 +235,13 @@ class Hedged(PolicyWrapper):
         if trust[-1] < self.trust / 10:
             name = self.policy.experts.names[int(trust[:-1].argmax())]
             said.append(f"GTS is losing to the policy of {name!r}: it predicts best and does not choose best.")
-        return tuple(said)
+        return (*said, str(self.monitor(state)))
+
+    def _choices(self, decision: Decision, reward: Real) -> Array:
+        """What a reward adds to the sums about the experts' policies; a sleeper would have done as was done."""
+        n = len(self.policy.prior)
+        votes = drawn_advice(decision, 2 * n + 1)[..., n:-1] / column(decision.propensity)
+        return sums_of(np.where(np.isnan(votes), 1.0, votes), np.asarray(column(reward)))
 
     def _log_trust(self, state: HedgedState) -> Array:
         """ln q (…, N + 1) relative to the leader, from totals."""

@@ -140,6 +140,7 @@ class ChecksAnswer(msgspec.Struct):
     served_as_logged: ServedCheck
     calibration: list[ExpertCheck]
     calibration_sentence: str
+    choices_sentence: str
     rewarded: RewardedCheck
     last_decision_t: float | None
     last_reward_t: float | None

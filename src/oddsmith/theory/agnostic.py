@@ -57,7 +57,7 @@ class Departure(NamedTuple):
         >>> from oddsmith.losses import square_loss
         >>> left = departure(square_loss, 0.5, means=[0.5, 0.6], predictions=[[0.6, 0.5], [0.2, 0.9]])
         >>> round(left.regret(10_000), 1)
-        997.0
+        995.0
         """
         number("gamma", gamma, low=0, high=1)
         return (1 - gamma) * self.gap * (steps - self.total) + gamma * self.edge * steps

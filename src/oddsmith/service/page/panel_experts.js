@@ -33,7 +33,8 @@ export function drawExperts({ data: { stats, checks, history } }) {
     { head: "last reason", cell: ({ reason }) => (reason ? h("code", {}, brief(reason, 90)) : "") },
   ];
   const says = h("p", { class: "says" }, rows.length ? checks?.calibration_sentence : "This policy asks no experts.");
-  put(slot("experts"), says, rows.length ? scrolling("Table of experts", table(columns, rows, "Experts")) : null);
+  const choices = checks?.choices_sentence ? h("p", { class: "says" }, checks.choices_sentence) : null;
+  put(slot("experts"), says, choices, rows.length ? scrolling("Table of experts", table(columns, rows, "Experts")) : null);
 }
 
 export function drawGuarantee({ experiment, data: { checks } }) {

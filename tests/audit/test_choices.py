@@ -1,0 +1,38 @@
+"""Doctor on experts that predict well and choose badly: from recorded votes and rewards alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from audit.served import Served, policy
+from oddsmith.audit.charts import chart_of
+from oddsmith.audit.doctor import AILMENTS
+from oddsmith.policies.parts.choices import Choices
+
+
+def test_what_policies_would_have_earned_is_told_from_votes(tmp_path: Path) -> None:
+    service, rng = Served(tmp_path / "s", policy()), np.random.default_rng(1)
+    values, n = np.zeros(0), 120
+    for i in range(n):
+        service.follow()
+        context, reward = np.abs(rng.normal(size=2)).tolist(), float(rng.integers(2))
+        decision = service.decide(f"d{i}", context)
+        service.reward(f"d{i}", reward)
+        inner = service.folded.policy
+        ballots = inner.bank.advise(service.folded.state.experts, context, None)[1]  # type: ignore[union-attr]
+        voted = ballots[:, decision.number] / decision.propensity
+        values = (values if values.size else np.zeros(len(voted))) + (2 * reward - 1) * voted / (2 * n)
+    with service.store as store:
+        chart = chart_of(store, str(store.path), service.time)
+    assert chart.choices is not None
+    assert chart.choices.n == n
+    assert chart.choices.policy == chart.names[int(values.argmax())]
+    gap = values.max() - values[chart.names.index(chart.choices.predictor)]
+    np.testing.assert_allclose(chart.choices.gap, gap, atol=1e-12)
+    assert AILMENTS["choices"](chart).level == "ok"
+    found = AILMENTS["choices"](replace(chart, choices=Choices(chart.names[1], chart.names[0], 0.08, 0.02, 0.14, 900)))
+    assert found.level == "notice"
+    assert "your experts predict well and choose badly" in found.what
+    assert "earns 0.08 more than that of the best predictor" in found.what
+    assert 'kind = "hedged"' in found.advice
