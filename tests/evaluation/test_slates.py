@@ -164,6 +164,13 @@ def _played(n: int, seed: int) -> tuple[list[tuple[int, ...]], Any]:
     return orders, (rng.random((n, SLOTS)) < np.array([apart(order) for order in orders])).astype(float)
 
 
+def test_slates_are_not_replayed() -> None:
+    log, _ = slate_log(*_played(20, 6))
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(np.full((2, 1, 6), 0.5)), gamma=0.1)
+    with pytest.raises(od.InvalidInput, match="later slots of a slate depend on earlier ones: replay one slot"):
+        od.replay(policy, log, seed=0)
+
+
 def test_the_order_of_rows_does_not_matter_to_the_test_of_served_arms() -> None:
     log, _ = slate_log(*_played(300, 5))
     mixed = log[np.random.default_rng(0).permutation(len(log))]

@@ -12,10 +12,17 @@ from logs.personalizer_logs import assert_rows, write
 from logs.personalizer_slots import slot_event, slot_world
 from oddsmith.audit.exporting import export
 from oddsmith.audit.verifying import verify
+from oddsmith.logs.importing import ImportReport, to_parquet
+from oddsmith.logs.personalizer import events
 from oddsmith.service import importing
+from oddsmith.service.doors.personalizer.entrance import Personalizer
 from oddsmith.storage.opening import open_reader
 from oddsmith.storage.slates import slot_id
+from service.personalizer_slots import page, slot
+from service.personalizer_table import action
+from service.served import here
 from service.test_importing import AUTO, content, imported, policy_file
+from service.test_personalizer import address, file
 
 NAMES = ["article-0", "article-1", "article-2"]
 
@@ -87,3 +94,43 @@ def test_a_slot_that_the_policy_cannot_take_costs_its_slate(tmp_path: Path) -> N
         assert decision.eligible is not None
         np.testing.assert_array_equal(decision.eligible, [True, True, False])
         assert reading.of_slate("2") == []
+
+
+def test_a_page_is_the_same_by_the_door_and_by_their_log(tmp_path: Path) -> None:
+    """Ids, contexts, names, features, what was left: all columns that do not say who decided, and when."""
+    actions = [action(name, place=n, more={"x": [1, 2]}) for n, name in enumerate("abcde")]
+    slots = [slot("top", "a", features=[{"size": {"w": 3}}, {"kind": "x"}]), slot(2, "b", excludedActions=["c"])]
+    with here(file(tmp_path), doors=[Personalizer()]) as served:
+        asked = page(*slots, actions=actions, eventId="page 1/é")
+        shown = served.ask("POST", address("v1.1-preview.1", "/multislot/rank"), json=asked).json()["slots"]
+        export(served.experiment().store, tmp_path / "live.parquet")
+    live = od.read_log(tmp_path / "live.parquet")
+    event = {
+        "Timestamp": "2021-04-07T16:40:25Z",
+        "EventId": "page 1/é",
+        "c": {
+            "FromUrl": asked["contextFeatures"],
+            "_multi": [
+                {"_tag": one["id"], "i": {"constant": 1, "id": one["id"]}, "j": one["features"]} for one in actions
+            ],
+            "_slots": [{"_id": str(one["id"]), "sj": one.get("features", [])} for one in slots],
+        },
+        "_outcomes": [{"_id": one["id"], **_left(live, row)} for row, one in enumerate(shown)],
+    }
+    report = ImportReport()
+    to_parquet(
+        events([write(tmp_path / "log.json", event)], od.RewardScale(0.0, 1.0)), tmp_path / "log.parquet", report
+    )
+    log = od.read_log(tmp_path / "log.parquet")
+    assert_rows(log, [{name: row[name] for name in SAME} for row in live])
+    np.testing.assert_array_equal(np.asarray(log.eligible), np.asarray(live.eligible))
+
+
+SAME = ("arm", "propensities", "context", "offered", "features", "decision_id", "slate", "slot")
+
+
+def _left(log: od.Log, row: int) -> dict[str, Any]:
+    """What their log says of a slot: the actions that it could show, from 0, the drawn one first."""
+    arm = int(log.arm[row])
+    left = [arm, *(place for place in np.flatnonzero(np.asarray(log.eligible)[row]).tolist() if place != arm)]
+    return {"_a": left, "_p": np.asarray(log.propensities)[row][left].tolist()}

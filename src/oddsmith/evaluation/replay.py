@@ -11,6 +11,7 @@ from oddsmith.contexts import rows as rows_of
 from oddsmith.decision import Decision, Odds, State
 from oddsmith.errors import InvalidInput, OrderMatters
 from oddsmith.evaluation.rows import rewarded
+from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.advice import decisions_for, named_advice
 from oddsmith.logs.by_policy import for_policy, question_of
 from oddsmith.logs.rules import times
@@ -65,6 +66,9 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
     exact log it is found (None), else it must be given. Rows without a reward are left out.
     """
     check_policy(policy)
+    if slates_of(log) is not None:
+        why = "later slots of a slate depend on earlier ones"
+        raise InvalidInput(f"log must have rows that are independent, and {why}: replay one slot, log[log.slot == 1]")
     known = for_policy(policy, rewarded(log))
     if known.offered is not None:
         known.require("models")
