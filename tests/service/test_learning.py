@@ -12,6 +12,7 @@ from oddsmith.service.follower import Follower
 from oddsmith.service.windows import Windows
 from oddsmith.storage import SQLiteReader, restore
 from oddsmith.storage.base import Erased
+from oddsmith.storage.reading import StoreReader
 from service.served import Hands, Here, here, place, wait
 from storage.samples import bits
 
@@ -243,3 +244,22 @@ def test_a_correction_after_erasing_gives_what_a_restart_would(tmp_path: Path, m
 
 async def nothing() -> None:
     """Keeps no snapshot."""
+
+
+def test_decisions_are_counted_before_the_first_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is counted anew after some were made would give ids twice, within a millisecond."""
+    order: list[str] = []
+    tally, begin = StoreReader.tally, Follower.begin
+
+    def counting(self: StoreReader) -> Any:
+        order.append("counted")
+        return tally(self)
+
+    async def beginning(self: Follower) -> None:
+        await begin(self)
+        order.append("ready")
+
+    monkeypatch.setattr(StoreReader, "tally", counting)
+    monkeypatch.setattr(Follower, "begin", beginning)
+    with here(place(tmp_path)):
+        assert order[:2] == ["counted", "ready"]

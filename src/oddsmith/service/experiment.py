@@ -87,8 +87,8 @@ class Experiment:
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self._read_settings()
-        await self.follower.begin()
         self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
+        await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.opened.poll))
         self._keep_settings()
         if self.settings.shared and self.opened.writes:
