@@ -138,6 +138,7 @@ def test_intervals_of_slots_count_pages() -> None:
             assert two[field] == pytest.approx(one[field], rel=1e-9)
 
 
+@pytest.mark.soak
 def test_the_intervals_hold_the_truth() -> None:
     """Binomial(2, m)/2 of each arm; 100 logs: at 95 % fewer than 87 hits have odds below 0.001 (binomial)."""
     hits = dict.fromkeys(("Online", "Baseline", "Random"), 0)

@@ -13,6 +13,7 @@ from oddsmith.evaluation import estimate, first_target, logged, snips, uniform_t
 from oddsmith.logs.table import Log
 from oddsmith.service.doors.personalizer import evaluation_process, evaluations
 from oddsmith.service.doors.personalizer.entrance import Personalizer
+from oddsmith.service.doors.personalizer.times import seconds_of
 from oddsmith.service.keys import create
 from oddsmith.storage.opening import open_reader
 from service.personalizer_rest_table import ask
@@ -80,10 +81,10 @@ def test_it_is_answered_by_our_evaluation_of_the_log(tmp_path: Path) -> None:
         assert (found["status"], found["events"], found["why"]) == ("completed", 500, None)
         (listed,) = one.get(HOME)
         assert listed == found | {"policyResults": []}
-        part = ended(one, posted(one, startTime="2023-11-14T23:13:20Z", endTime="2023-11-15T03:13:19.9999999Z"))
-        assert part["events"] == 200  # of four hours
     with open_reader(str(tmp_path / "news.sqlite"), "news") as reading:
         log = Log.concatenated([log for log, _ in log_batches_of(reading) if log is not None])
+        hours = (seconds_of("startTime", f"2023-11-{time}Z") for time in ("14T23:13:20", "15T03:13:19.9999999"))
+        assert len(evaluation_process.log_between(reading, *hours)) == 200  # of four hours, fifty each
     results = {result["name"]: result for result in found["policyResults"]}
     assert list(results) == ["Online", "Baseline", "Random", "even", "vw"]
     assert "Vowpal Wabbit cannot be run here" in results["vw"]["refused"]
@@ -194,6 +195,7 @@ def test_an_order_that_is_too_large_or_of_nothing(tmp_path: Path, monkeypatch: p
             evaluation_process.log_between(reading, 0.0, 1e10)
 
 
+@pytest.mark.soak
 def test_replicas_know_the_same_evaluations(tmp_path: Path, server: Server, experiment: str) -> None:
     paths = []
     for name in ("a", "b"):

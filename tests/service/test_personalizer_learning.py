@@ -50,6 +50,7 @@ def test_both_ways_lead_to_the_same_decisions_to_the_last_bit(tmp_path: Path) ->
         assert max(odds.values()) > 1.2 / len(odds)  # it has learnt
 
 
+@pytest.mark.soak
 def test_evaluations_of_pages_with_several_slots(tmp_path: Path) -> None:
     """Two slots of three articles: each is an event, and the numbers are those of `oddsmith evaluate`."""
     path = file(tmp_path)
