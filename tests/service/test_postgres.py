@@ -95,7 +95,7 @@ def check(replicas: list[Elsewhere], server: Server, file: Path, answered: set[t
         said = one.client.get("/v1/posterior").json()
         assert list(said["posterior"].values()) == posterior(folded.state.log_weights).tolist()
         assert said["learnt"] == folded.state.learnt
-        stats = one.client.get("/v1/stats").json()
+        stats = one.client.get("/v1/stats?limit=1000").json()
         counts = {arm: (count["decided"], count["rewarded"]) for arm, count in stats["arms"].items()}
         assert folded.sums is not None
         by_name = {arm: one[1:3] for arm, one in folded.sums.arms.by_name.items()}
