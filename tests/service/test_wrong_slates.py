@@ -48,6 +48,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"context": {"x": 1e300}}, "context must hold numbers between"),
     ({"arms": None}, "arms must come with calls of experiment 'news'"),
     ({"arms": ["a", "a"]}, "names of arms must be distinct"),
+    ({"arms": [f"a{i}" for i in range(400)], "slots": 300}, "slots times arms must be at most 100,000; got 120,000"),
 ]
 
 

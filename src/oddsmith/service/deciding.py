@@ -26,10 +26,12 @@ from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, 
 from oddsmith.storage.base import Line, Receipt
 from oddsmith.storage.events import DecisionMade, OwnDraw
 
-__all__ = ["Ready", "TURN", "by_incumbent", "check_unit", "complete", "decide", "decide_batch", "make", "offer", "told"]
+__all__ = ["ENTRY_ARMS", "Ready", "TURN", "by_incumbent", "check_unit", "complete", "decide", "decide_batch", "make"]
+__all__ += ["offer", "told"]
 
 _log = logging.getLogger(__name__)
-_ENTRY_ARMS = 100_000  # of a batch: what is computed for it, and answered, grows with entries times arms
+ENTRY_ARMS = 100_000
+"""Arms in all decisions of one request: what is computed for it, and answered, grows with their product."""
 TURN = 8
 """Decisions of one request after which other requests have their turn."""
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
@@ -57,9 +59,9 @@ async def decide_batch(experiment: Experiment, message: DecideBatch, sender: str
     for entry in message.decisions:
         entry.arms = message.arms if entry.arms is None else entry.arms
     choices = sum(len(experiment.arms or () if entry.arms is None else entry.arms) for entry in message.decisions)
-    if choices > _ENTRY_ARMS:
+    if choices > ENTRY_ARMS:
         got = f"{choices:,} in {len(message.decisions):,} decisions"
-        raise InvalidInput(f"a batch must have at most {_ENTRY_ARMS:,} arms in all its entries; got {got}: send fewer")
+        raise InvalidInput(f"a batch must have at most {ENTRY_ARMS:,} arms in all its entries; got {got}: send fewer")
     if experiment.settings.sticky:
         decided = (decide(experiment, entry, sender) for entry in message.decisions)
         answers = await asyncio.gather(*decided, return_exceptions=True)

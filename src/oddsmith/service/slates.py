@@ -11,7 +11,7 @@ import msgspec
 from oddsmith.call import Call, call_of
 from oddsmith.contexts import check_json
 from oddsmith.errors import Conflict, InvalidInput
-from oddsmith.service.deciding import TURN, Ready, check_unit, complete, make, offer, told
+from oddsmith.service.deciding import ENTRY_ARMS, TURN, Ready, check_unit, complete, make, offer, told
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import (
@@ -88,9 +88,12 @@ def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntr
 async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequence[SlotEntry], sender: str) -> _Made:
     """The decisions of all slots, not yet on disk, by the state of now."""
     now = experiment.follower.now
+    whole = _call(experiment, now, message)
+    if (choices := len(slots) * len(whole.names)) > ENTRY_ARMS:
+        raise InvalidInput(f"slots times arms must be at most {ENTRY_ARMS:,}; got {choices:,}: offer a shortlist")
     places = [Slot(slot.name, slot.features, eligible=slot.eligible) for slot in slots]
     made: _Made = []
-    for place, call in enumerate(slate_of(_call(experiment, now, message), message.context, places)):
+    for place, call in enumerate(slate_of(whole, message.context, places)):
         slot, taken = slots[place], [event.decision.number for event, _ in made]
         asked = DecideEntry(
             context=call.context,
