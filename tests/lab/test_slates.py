@@ -31,10 +31,11 @@ def test_the_best_and_a_random_page_by_enumeration() -> None:
 
 
 def test_learning_captures_most_of_what_there_is_to_gain() -> None:
-    """Half of it within 300 pages, and two thirds of it in the last 100 of them; measured: 0.67 and 0.78."""
-    runs = [fill_pages(od.Agent(od.auto(size="small"), seed=seed), WORLD, 300, seed=seed) for seed in (0, 1)]
-    assert np.mean([run.captured() for run in runs]) > 0.5
-    assert np.mean([run.captured(200) for run in runs]) > 2 / 3
+    """Over six seeds, a third of it in 300 pages and half of it in the last 100; measured: 0.54 (0.16 to 0.67) and 0.70
+    (0.54 to 0.80)."""
+    runs = [fill_pages(od.Agent(od.auto(size="small"), seed=seed), WORLD, 300, seed=seed) for seed in range(6)]
+    assert np.mean([run.captured() for run in runs]) > 1 / 3
+    assert np.mean([run.captured(200) for run in runs]) > 1 / 2
 
 
 @pytest.fixture(scope="module")
