@@ -61,7 +61,7 @@ def test_ten_thousand_steps(world: str) -> None:
 
 @pytest.mark.soak
 def test_what_safety_costs_where_it_is_not_needed() -> None:
-    """In ten realizable worlds: at most its bound to GTS's advice more than GTS, and the estimated price says so."""
+    """In ten realizable worlds: below the bound; and, a guard, at most twice the price more than GTS alone."""
     for problem in realizable_tables():
         run = played(problem, 10_000, 50)
         mean, error = run.mean()

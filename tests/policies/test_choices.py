@@ -12,7 +12,7 @@ BANK = od.GivenExperts(["predictor", "adviser"])
 
 
 def test_the_interval_holds_the_truth_at_every_look() -> None:
-    """200 runs, a look every 50 steps: 10 may ever miss on average at level 95 %; 24 would in one of 25,000 tests."""
+    """200 runs, a look every 50 steps: 10 may ever miss on average at level 95 %; 24 would in one of 13,000 tests."""
     problem, rng, runs = AGNOSTIC["A1"](), np.random.default_rng(5), 200
     policy = od.hedged(problem.experts)
     state, missed = policy.init((runs,)), np.zeros(runs, dtype=bool)
