@@ -231,6 +231,21 @@ def test_ids_of_the_caller(tmp_path: Path) -> None:
         assert one.get(HOME) == []
 
 
+def test_the_ends_of_time_are_told_as_they_can_be_written(tmp_path: Path) -> None:
+    """As programs have them for "always"; what could not be told would be in the log, and in the way of all others."""
+    with served(file(tmp_path)) as one:
+        lived(one, 3)
+        for start, end in (
+            ("0001-01-01", "9999-12-31T23:59:59.9999999Z"),
+            ("0001-01-01T00:00+23:59", "9999-12-31T23-23:59"),
+        ):
+            id = posted(one, startTime=start, endTime=end)
+        found = one.get(HOME)
+        assert {told["startTime"] for told in found} == {"0001-01-01T00:00:00.000Z"}
+        assert {told["endTime"] for told in found} == {"9999-12-31T23:59:59.000Z"}
+        assert ended(one, id)["events"] == 3
+
+
 def test_a_request_that_is_sent_again_is_no_second_evaluation(tmp_path: Path) -> None:
     with served(file(tmp_path)) as one:
         lived(one, 1)
