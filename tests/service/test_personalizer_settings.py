@@ -51,6 +51,17 @@ def kinds(served: Here, id: str) -> list[tuple[str, float | None]]:
     return [(line.kind, line.value) for line in served.experiment().store.history([id], 2**62)]
 
 
+def test_what_is_told_may_be_put_back_and_changes_nothing(tmp_path: Path) -> None:
+    waits = "PT0.0000001S", "PT10M0.1234567S", "00:10:00.1234567", "P36499DT23H59M59.9999999S"
+    with here(file(tmp_path), doors=[Personalizer()]) as served:
+        for wait in waits:
+            told = put(served, rewardWaitTime=wait)
+            for version in ("v1.1-preview.3", "v1.0"):
+                put(served, version=version)
+                assert get(served) == told
+        assert "must be more than 0" in put(served, 400, rewardWaitTime="PT0.00000001S")["message"]
+
+
 def test_the_configuration_in_each_version(tmp_path: Path) -> None:
     with here(file(tmp_path, service="window_s = 600\nerase_after_days = 90\n"), doors=[Personalizer()]) as served:
         first, preview = get(served, "v1.0"), get(served)

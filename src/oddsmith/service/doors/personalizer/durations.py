@@ -12,7 +12,7 @@ _UNITS = (86_400.0, 3600.0, 60.0, 1.0)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """The seconds of a duration in either spelling.
+    """The seconds of a duration in either spelling, to the 100 nanoseconds that both can be written with.
 
     >>> [seconds_of("x", text) for text in ("00:10:00", "1.06:00:00", "PT10M", "P1DT6H", "PT0.5S")]
     [600.0, 108000.0, 600.0, 108000.0, 0.5]
@@ -21,7 +21,7 @@ def seconds_of(name: str, text: str) -> float:
     if match is None:
         raise InvalidInput(f"{name} must be a duration such as PT10M or 00:10:00; got {text!r:.60}")
     sign, *parts = match.groups()
-    total = sum(float(part) * unit for part, unit in zip(parts, _UNITS, strict=True) if part is not None)
+    total = round(sum(float(part) * unit for part, unit in zip(parts, _UNITS, strict=True) if part is not None), 7)
     return -total if sign else total
 
 
@@ -39,11 +39,13 @@ def time_span(seconds: float) -> str:
 def iso(seconds: float) -> str:
     """A duration as ISO 8601 has it.
 
-    >>> iso(600.0), iso(108_000.0), iso(0.5)
-    ('PT10M', 'P1DT6H', 'PT0.5S')
+    >>> iso(600.0), iso(108_000.0), iso(0.5), iso(1e-7)
+    ('PT10M', 'P1DT6H', 'PT0.5S', 'PT0.0000001S')
     """
     days, hours, minutes, rest = _parts(seconds)
-    clock = "".join(f"{number:g}{unit}" for number, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if number)
+    written = f"{rest:.7f}".rstrip("0").removesuffix(".")
+    texts = ((hours, f"{hours}H"), (minutes, f"{minutes}M"), (rest, f"{written}S"))
+    clock = "".join(text for number, text in texts if number)
     return f"P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}" if days or clock else "PT0S"
 
 
