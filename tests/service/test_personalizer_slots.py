@@ -63,6 +63,13 @@ def test_slots_are_a_slate_with_exact_odds(served: Here) -> None:
         assert ranked(served, other, 400)["error"]["code"] == "InvalidRankRequest"
 
 
+def test_an_event_that_comes_again_with_other_exclusions_is_refused(served: Here) -> None:
+    shown = ranked(served, page(slot("top", "a"), slot("side", "b"), eventId="barred"))["slots"][0]["rewardActionId"]
+    other = next(name for name in "abc" if name != shown)
+    barred = slot("top", other, excludedActions=[shown]), slot("side", shown)
+    assert "other actions" in ranked(served, page(*barred, eventId="barred"), 400)["error"]["message"]
+
+
 def test_a_retried_rank_is_one_event(served: Here) -> None:
     answers = [ranked(served, page(), headers={"x-ms-client-request-id": "page again"}) for _ in range(2)]
     assert answers[0] == answers[1]
@@ -87,6 +94,21 @@ def test_one_wrong_reward_keeps_all_out(served: Here) -> None:
     wrong = {"reward": [{"slotId": "top", "value": 1}, {"slotId": "side", "value": 7}]}
     assert post(served, f"{event}/reward", wrong) == 400
     assert rewards(served, event, "top") == []
+
+
+def test_a_slot_that_an_event_does_not_have_is_refused(served: Here) -> None:
+    """A reward for it would wait for ever."""
+    event = ranked(served, page())["eventId"]
+    both = {"reward": [{"slotId": "top", "value": 1}, {"slotId": "bottom", "value": 1}]}
+    assert post(served, f"{event}/reward", both) == 400
+    assert rewards(served, event, "top") == []
+    assert post(served, "comes later/reward", both) == 204
+
+
+@pytest.mark.parametrize("event", ["%00", "a" * 257])
+def test_an_id_that_no_event_can_have_is_refused(served: Here, event: str) -> None:
+    assert post(served, f"{event}/reward", {"reward": [{"slotId": "top", "value": 1}]}) == 400
+    assert post(served, f"{event}/activate") == 400
 
 
 def test_all_slots_are_activated_at_once(served: Here) -> None:

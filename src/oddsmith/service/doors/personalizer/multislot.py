@@ -1,5 +1,6 @@
 """Multi-slot calls: a slate, one slot after the other; rewards by slot; activation of all slots at once."""
 
+import asyncio
 from collections.abc import Sequence
 
 from oddsmith.errors import InvalidInput
@@ -45,9 +46,9 @@ async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
         ),
         visit.sender,
     )
-    for shown in () if answer.new else answer.slots:
+    for shown, slot in () if answer.new else zip(answer.slots, slots, strict=True):
         odds = shown.odds if isinstance(shown.odds, dict) else {}
-        check_same(experiment, answer.slate, odds=odds, arms=arms, eligible=arms)
+        check_same(experiment, answer.slate, odds=odds, arms=arms, eligible=slot.eligible or arms)
     return MultiSlotAnswer([SlotShown(one.name, one.arm) for one in answer.slots], answer.slate)
 
 
@@ -62,6 +63,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
         if not low <= one.value <= high:
             raise InvalidInput(f"value of slot {slot!r:.60} must be in [{low:g}, {high:g}]; got {one.value:g}")
     slate, key = visit.parameters["event"], part_key(experiment, visit)
+    await _check_there(experiment, slate, [text_of(one.slot_id) for one in message.reward])
     rewards = [
         RewardEntry(
             id=slot_id(slate, text_of(one.slot_id)), reward=one.value, key=key and f"{place} {key}"[:LONGEST_ID]
@@ -80,8 +82,23 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
 
 async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
     """All slots of an event count from now on."""
+    _check_event(visit.parameters["event"])
     await handlers.activate(experiment, Activate(slate=visit.parameters["event"]), visit.sender)
     return NO_CONTENT
+
+
+async def _check_there(experiment: Experiment, event: str, names: Sequence[str]) -> None:
+    """Refuses slots that an event does not have; one that is not ranked yet may have them all."""
+    _check_event(event)
+    known = {line.id for line in await asyncio.to_thread(experiment.store.of_slate, event)}
+    if known and (strange := [name for name in names if slot_id(event, name) not in known]):
+        raise InvalidInput(f"slotId must be one of the {len(known)} slots of its event; got {strange[0]!r:.60}")
+
+
+def _check_event(event: str) -> None:
+    """Refuses what no rank can have as its eventId, and would wait for it for ever."""
+    if not is_id(event):
+        raise InvalidInput(f"eventId must have 1 to {LONGEST_ID} characters, none of them NUL; got {event!r:.60}")
 
 
 def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> SlotEntry:
