@@ -39,6 +39,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"slots": [{"name": "top", "features": {"x": 1e300}}]}, "slots must hold numbers between"),
     ({"slots": [{"name": "top", "features": {"x": {"y": 1}}}]}, "slot 'top': "),
     ({"slots": [{"name": "top", "incumbent": "z"}]}, "slot 'top': incumbent must be among the arms"),
+    ({"slots": [{"name": "x"}, {"name": "y", "incumbent": "a"}]}, "slot 'y': incumbent must be an arm that no slot"),
     ({"slots": [{"name": "top", "incumbent_odds": {"a": 1}}]}, "slot 'top': incumbent must be given"),
     ({"incumbent": "a"}, "incumbent and its odds must be given in each of the slots"),
     ({"unit": "ann"}, "unit must be left out, for experiment 'news' is not sticky"),

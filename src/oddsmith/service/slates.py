@@ -93,7 +93,9 @@ async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequ
         raise InvalidInput(f"slots times arms must be at most {ENTRY_ARMS:,}; got {choices:,}: offer a shortlist")
     places = [Slot(slot.name, slot.features, eligible=slot.eligible) for slot in slots]
     made: _Made = []
-    for place, call in enumerate(slate_of(whole, message.context, places)):
+    calls = slate_of(whole, message.context, places)
+    _check_incumbents(slots, calls)
+    for place, call in enumerate(calls):
         slot, taken = slots[place], [event.decision.number for event, _ in made]
         asked = DecideEntry(
             context=call.context,
@@ -111,6 +113,25 @@ async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequ
         if place % TURN == TURN - 1:
             await asyncio.sleep(0)  # others have theirs
     return made
+
+
+def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None:
+    """Refuses an incumbent's arm that a slot before it may draw, whatever is drawn.
+
+    Odds of what was drawn would not be those of what is seen, if some draws were refused.
+    """
+    drawn: list[Call] = []
+    for slot, call in zip(slots, calls, strict=True):
+        if slot.incumbent is None:
+            drawn.append(call)
+        elif drawn and slot.incumbent in call.names:
+            arm = call.names.number(slot.incumbent, "incumbent")
+            if any(earlier.mask is None or earlier.mask[arm] for earlier in drawn):
+                then = "put it before them, or give all slots incumbents"
+                raise InvalidInput(
+                    f"slot {slot.name!r:.40}: incumbent must be an arm that no slot before it may draw; "
+                    f"got {slot.incumbent!r:.60}: {then}"
+                )
 
 
 def _call(experiment: Experiment, now: Now, message: Decide) -> Call:
