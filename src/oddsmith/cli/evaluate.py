@@ -26,6 +26,7 @@ __all__ = ["add_commands"]
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
 _TARGETS = "a policy file, uniform, first (the arm that the caller offered first) or arm:NAME; repeatable"
+_SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
 _WORDS = ("uniform", "first")
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
 
@@ -36,7 +37,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
     one.add_argument("--target", action="append", required=True, help=_TARGETS)
     one.add_argument("--where-offered", action="store_true", help="use only rows that offered the arms of arm:NAME")
-    one.add_argument("--slot", type=int, metavar="N", help="use only this slot of slates, from 1 on")
+    one.add_argument("--slot", type=int, metavar="N", help=_SLOT)
     one.add_argument("--whole-slates", action="store_true", help="also the value where a target fills whole slates")
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
@@ -121,12 +122,12 @@ def _read(asked: argparse.Namespace) -> _Question:
 
 
 def _of_slot(slot: int | None, log: Log) -> Log:
-    """The log, or the rows of one of its slots."""
+    """The log, or the rows of one of its slots; 0 are decisions that stand alone."""
     if slot is None:
         return log
-    there = [] if log.slot is None else np.unique(log.slot[log.slot > 0]).tolist()
+    there = [] if log.slot is None else np.unique(log.slot).tolist()
     if log.slot is None or slot not in there:
-        known = ", ".join(map(str, there)) or "which has none"
+        known = ", ".join(str(one) if one else "0 (alone)" for one in there) or "which has none"
         raise InvalidInput(f"slot must be one of the log's, {known}; got {slot}")
     return log[np.flatnonzero(log.slot == slot)]
 

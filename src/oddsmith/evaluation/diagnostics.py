@@ -32,7 +32,8 @@ class Diagnostics(NamedTuple):
     `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
     heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw. The weights average to
     `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value
-    against a mean of at most 1 (`betting`). Where rows were decided together the `unit` of all of this is the slate.
+    against a mean of at most 1 (`betting`). Where rows were decided together the `unit` of all of this is the slate, or
+    the decision where most stand alone.
     """
 
     n: int

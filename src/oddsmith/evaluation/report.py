@@ -86,7 +86,7 @@ def differences_table(found: Assessment) -> Table:
 
 def diagnostics_table(found: Assessment) -> Table:
     """What stands beside the numbers of each target."""
-    unit = "slates" if found.slots else "rows"
+    unit = next((f"{one.unit}s" for one in found.diagnostics.values()), "rows")
     headers = ("target", f"effective {unit}", "largest weight's share", "mass without support", "mean weight", "± s.e.")
     rows = []
     for target, one in found.diagnostics.items():

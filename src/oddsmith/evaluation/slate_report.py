@@ -20,11 +20,15 @@ def slate_notes(found: Assessment) -> list[str]:
     slates = slates_of(found.log)
     if slates is None:
         return []
-    sizes = np.bincount(slates.number)
+    sizes = np.bincount(slates.number[np.asarray(found.log.slot) > 0])
+    sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
     least, most = int(sizes.min()), int(sizes.max())
     slots = f"{most} slots" if least == most else f"{least} to {most} slots"
-    total = f"; together they earn {most} times as much" if least == most else ""
-    notes = [f"Values are means over the slots of {len(sizes):,} slates of {slots}, each slate counted once{total}."]
+    total = f"; together they earn {most} times as much" if least == most and not slates.alone else ""
+    together = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
+    alone = f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that stand{'s' * (slates.alone == 1)} alone"
+    counted = "each slate counted once" if not slates.alone else "each decision and each slate counted once"
+    notes = [f"Values are means over {f'{alone} and {together}' if slates.alone else together}, {counted}{total}."]
     notes.append(_ESTIMAND)
     notes += [f"Slot {slot} has no answer: {one}." for slot, one in found.slots.items() if isinstance(one, str)]
     return notes + [_whole(name, one) for name, one in found.whole.items()]
@@ -50,7 +54,7 @@ def slots_table(found: Assessment) -> Table:
         answers = {LOGGED: own.logged} | {name: by.get(estimator, "") for name, by in own.answers.items()}
         for name, one in answers.items():
             more = own.differences.get(estimator, {}).get(name, "")
-            rows.append((str(slot) if slot else "alone", name, *_cells(one), *_cells(more)))
+            rows.append((str(slot) if slot else "0 (alone)", name, *_cells(one), *_cells(more)))
     headers = ("slot", "target", "value", "low", "high", f"more than {found.baseline}", "low", "high")
     caption = f"The value of each slot, drawn by the target from what the logger left there ({estimator})"
     return Table(headers, tuple(rows), caption)

@@ -21,11 +21,17 @@ __all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
 class Slates(NamedTuple):
     """The number (T,) of each row's slate, in the order of their first rows, and its place (T,) there, from 1 on.
 
-    A decision that stands alone is a slate of one.
+    A decision that stands alone is a slate of one; `alone` says how many of these there are.
     """
 
     number: Ints
     place: Ints
+    alone: int = 0
+
+    @property
+    def unit(self) -> str:
+        """What a sentence calls one of them: a decision where most stand alone."""
+        return "decision" if 2 * self.alone > self.number.max() + 1 else "slate"
 
     @property
     def shares(self) -> Array:
@@ -52,7 +58,8 @@ def slates_of(log: Log) -> Slates | None:
     numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), dtype=np.int64, count=len(log))
     if len(known) == len(log):
         return None
-    return Slates(numbers, np.maximum(np.asarray(log.slot), 1))
+    places = np.asarray(log.slot)
+    return Slates(numbers, np.maximum(places, 1), int((places == 0).sum()))
 
 
 def by_place(log: Log) -> Log:
@@ -90,7 +97,7 @@ def per_slate(terms: Terms) -> Terms:
         tuned=terms.tuned,
         parts=parts,
         extremes=None if terms.extremes is None else partial(_extremes, terms.extremes, slates),
-        unit="slate",
+        unit=slates.unit,
     )
 
 

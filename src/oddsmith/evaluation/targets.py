@@ -10,6 +10,7 @@ from oddsmith.decision import State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
+from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.spelling import hint
@@ -113,23 +114,37 @@ def where_offered(log: Log, arm: str) -> Log:
     """
     rows = np.asarray(_holds(log, arm).any(axis=1))
     if not rows.all() and slates_of(log) is not None:  # how many rows a slate has left would depend on what it drew
+        alone = "; --slot 0: decisions that stand alone" if np.asarray(log.slot == 0).any() else ""
         raise InvalidInput(
             f"rows that offered {arm!r:.40} must be of one slot, for in later ones it may be taken: restrict the log "
-            "to a slot first (log[log.slot == 2], --slot 2)"
+            f"to a slot first (log[log.slot == 2], --slot 2{alone})"
         )
     return log if rows.all() else log[rows]
 
 
 def _named_target(log: Log, arm: str) -> Array:
     odds = _holds(log, arm).astype(np.float64)
-    if absent := int((odds.sum(axis=1) == 0).sum()):
-        rest, taken = len(log) - absent, " (a slot before may have taken it)" if log.slate is not None else ""
-        restrict = "where_offered, --where-offered" if slates_of(log) is None else "--slot N --where-offered"
+    absent = np.asarray(odds.sum(axis=1) == 0)
+    if absent.any():
+        rest, taken = (~absent).sum(), " (a slot before may have taken it)" if has_slates(log) else ""
+        restrict = f"the other {rest:,} rows (where_offered, --where-offered)"
+        if slates_of(log) is not None:
+            restrict = _one_slot(log, absent)
         raise InvalidInput(
-            f"target arm:{arm} must be an arm that every row offered; {absent:,} of {len(log):,} rows did not{taken}: "
-            f"restrict the log to the other {rest:,} rows ({restrict})"
+            f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} of {len(log):,} rows did not"
+            f"{taken}: restrict the log to {restrict}"
         )
     return odds
+
+
+def _one_slot(log: Log, absent: Bools) -> str:
+    """The rows of a log with slates about which an arm can be asked for: one slot, or those that stand alone."""
+    slot = "one slot, where it was left (--slot N --where-offered)"
+    alone = np.asarray(log.slot == 0)
+    if absent[alone].all():  # or there are none
+        return slot
+    option = "--slot 0 --where-offered" if absent[alone].any() else "--slot 0"
+    return f"the {(alone & ~absent).sum():,} decisions that stand alone and offered it ({option}), or to {slot}"
 
 
 def _holds(log: Log, arm: str) -> Bools:

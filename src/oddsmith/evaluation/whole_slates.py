@@ -55,7 +55,7 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
     Refused where a slot is not in the log.
     """
     alone = Slates(np.arange(len(log)), np.ones(len(log), np.int64))
-    number, place = slates_of(log) or alone
+    number, place, _ = slates_of(log) or alone
     waiting = np.bincount(number, weights=np.isnan(log.reward))[number] > 0
     if waiting.all():
         raise InvalidInput(f"whole slates need all their rewards; got none with them in {len(log):,} rows")
