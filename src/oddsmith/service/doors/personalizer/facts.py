@@ -71,7 +71,10 @@ async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
 
 
 async def delete_logs(experiment: Experiment, _: Visit) -> Response:
-    """Erase the contexts of all decisions whose window is closed: those of others are still to be learnt from."""
+    """Erase the contexts of all decisions whose window is closed: those of others are still to be learnt from.
+
+    A window without an end keeps none of them: else nothing could be erased, ever.
+    """
     await experiment.erase(experiment.settings.window or 0.0)
     return NO_CONTENT
 
