@@ -26,6 +26,7 @@ __all__ = ["add_commands"]
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
 _TARGETS = "a policy file, uniform, first (the arm that the caller offered first) or arm:NAME; repeatable"
+_DRAWN = "leave out rows in which one arm had all odds though others were eligible (incumbents, fallbacks)"
 _SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
 _WORDS = ("uniform", "first")
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
@@ -37,6 +38,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
     one.add_argument("--target", action="append", required=True, help=_TARGETS)
     one.add_argument("--where-offered", action="store_true", help="use only rows that offered the arms of arm:NAME")
+    one.add_argument("--where-drawn", action="store_true", help=_DRAWN)
     one.add_argument("--slot", type=int, metavar="N", help=_SLOT)
     one.add_argument("--whole-slates", action="store_true", help="also the value where a target fills whole slates")
     one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
@@ -133,6 +135,20 @@ def _of_slot(slot: int | None, log: Log) -> Log:
 
 
 def _restricted(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
+    """The rows that are asked for, and sentences that say which they are."""
+    from oddsmith.evaluation import where_drawn
+
+    log, notes = _offering(asked, log)
+    if not asked.where_drawn:
+        return log, notes
+    kept = where_drawn(log)
+    if not len(kept):
+        raise InvalidInput(f"where-drawn must leave some rows; in all {len(log):,} one arm had all odds")
+    which = "without those in which one arm had all odds though others were eligible"
+    return kept, [*notes, f"All of this is about {len(kept):,} of {len(log):,} rows, {which}."]
+
+
+def _offering(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
     """The log, or with --where-offered its rows that offered the arms of arm:NAME, and a sentence that says so."""
     from oddsmith.evaluation import where_offered
 

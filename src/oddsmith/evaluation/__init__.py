@@ -8,7 +8,14 @@ from oddsmith.evaluation.intervals import INTERVALS, Comparison, Estimate, compa
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.reward_models import cross_fit
 from oddsmith.evaluation.served import ServedReport, served_as_logged
-from oddsmith.evaluation.targets import arm_target, first_target, policy_target, uniform_target, where_offered
+from oddsmith.evaluation.targets import (
+    arm_target,
+    first_target,
+    policy_target,
+    uniform_target,
+    where_drawn,
+    where_offered,
+)
 from oddsmith.evaluation.terms import Bets, Terms
 from oddsmith.evaluation.whole_slates import whole_slates
 
@@ -28,4 +35,4 @@ __all__ += [
     "snips",
     "switch_dr",
 ]
-__all__ += ["uniform_target", "where_offered", "whole_slates"]
+__all__ += ["uniform_target", "where_drawn", "where_offered", "whole_slates"]

@@ -13,7 +13,7 @@ from oddsmith.logs.offers import inside
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "all_odds", "rewarded", "rows_of"]
+__all__ = ["Rows", "all_odds", "certain", "rewarded", "rows_of"]
 
 _ROUNDING = 1e-6  # of logged odds, which may be float32
 _SURE = 1e-12  # so near to 1, no other arm had a chance
@@ -151,6 +151,23 @@ def all_odds(log: Log) -> Array | None:
     odds: Array = able * rest[:, None]
     np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
     return odds
+
+
+def certain(log: Log) -> Bools:
+    """In which rows (T,) one arm had all odds though others were eligible: nothing was drawn there.
+
+    >>> log = Log(arm=[0, 1, 1], reward=[1, 0, 0], propensity=[1, 1, 0.5], eligible=[[1, 1], [0, 1], [1, 1]])
+    >>> certain(log).tolist()
+    [True, False, False]
+    """
+    if log.propensities is not None:
+        sure = (log.propensities > 0).sum(axis=1) == 1
+    elif log.propensity is not None:
+        sure = log.propensity >= 1 - _SURE
+    else:
+        raise InvalidInput("rows in which one arm had all odds are known by the logged odds; got a log without them")
+    able = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
+    return np.asarray(sure & (able > 1))
 
 
 def _checked(log: Log, target: object) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from oddsmith.arrays import Array, Bools, whole
 from oddsmith.decision import State
 from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.evaluation.rows import certain
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.slates import has_slates
@@ -15,7 +16,7 @@ from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy
 from oddsmith.spelling import hint
 
-__all__ = ["arm_target", "first_target", "policy_target", "uniform_target", "where_offered"]
+__all__ = ["arm_target", "first_target", "policy_target", "uniform_target", "where_drawn", "where_offered"]
 
 
 def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array:
@@ -120,6 +121,24 @@ def where_offered(log: Log, arm: str) -> Log:
             f"to a slot first (log[log.slot == 2], --slot 2{alone})"
         )
     return log if rows.all() else log[rows]
+
+
+def where_drawn(log: Log) -> Log:
+    """The log without rows in which one arm had all odds though others were eligible, as an incumbent's or a fallback.
+
+    Rows are chosen by their odds, which are there before the draw: what estimators say is without bias, about the rows
+    that are left. Of slates, one slot must be asked for.
+
+    >>> len(where_drawn(Log(arm=[0, 1], reward=[1, 0], propensities=[[1, 0], [0.5, 0.5]])))
+    1
+    """
+    left_out = certain(log)
+    if slates_of(log) is not None and (left_out & (log.slot != 0)).any():  # later odds depend on what was drawn before
+        raise InvalidInput(
+            "rows with one arm that had all odds must be of one slot to be left out, for in later ones that may depend "
+            "on earlier arms: restrict the log to a slot first (log[log.slot == 2], --slot 2)"
+        )
+    return log[~left_out] if left_out.any() else log
 
 
 def _named_target(log: Log, arm: str) -> Array:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
-from oddsmith.evaluation.diagnostics import ESS, broken
+from oddsmith.evaluation.diagnostics import ESS, MISSING, broken
 from oddsmith.evaluation.intervals import Estimate
+from oddsmith.evaluation.rows import certain
+from oddsmith.evaluation.slates import slates_of
 from oddsmith.reports.answer import Span, chart, compared, digits, interval
 
 __all__ = ["ORDER", "Verdict", "called", "more_decisions", "next_step", "reasons", "verdict"]
@@ -163,7 +165,25 @@ def _refusal(found: Assessment, name: str) -> str:
         return f"No answer for {name}: {one}."
     rule, *others = one.refused
     also = f", and {', '.join(others)}" if others else ""
-    return f"No answer for {name}: {reasons(one)[rule]} (rule {rule}{also}). Next: {next_step(one)}."
+    then = (_not_drawn(found, name) if rule == "overlap" else "") or f". Next: {next_step(one)}"
+    return f"No answer for {name}: {reasons(one)[rule]} (rule {rule}{also}){then}."
+
+
+def _not_drawn(found: Assessment, name: str) -> str:
+    """Where all mass without support is in rows in which nothing was drawn: how many, and the way out; else ""."""
+    log, missing = found.log.rewarded(), next(iter(found.terms[name].values())).missing
+    if log.propensity is None and log.propensities is None:
+        return ""
+    sure = certain(log)
+    if sure.all() or missing[~sure].sum() > MISSING * len(log):
+        return ""
+    slates = slates_of(log) is not None and (sure & (log.slot != 0)).any()
+    option = "--slot N --where-drawn" if slates else "where_drawn, --where-drawn"
+    return (
+        f", all of it in {(sure & (missing > 0)).sum():,} of {len(log):,} rows, in which one arm had all odds though "
+        "others were eligible: nothing was drawn there, as where an incumbent or a client's fallback decides. "
+        f"Next: leave such rows out ({option}), or ask for another target"
+    )
 
 
 def next_step(one: Estimate) -> str:
