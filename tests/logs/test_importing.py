@@ -14,7 +14,7 @@ import oddsmith as od
 from logs.personalizer_logs import assert_rows, event, world, write
 from oddsmith.logs import importing
 from oddsmith.logs.importing import ImportReport, to_parquet
-from oddsmith.logs.personalizer import PersonalizerEvent, Unread, events
+from oddsmith.logs.personalizer import PersonalizerEvent, RewardsOutside, Unread, events
 
 TWO = {"a": {"x": 1}, "b": {"x": 2}}
 UNIT = od.RewardScale(0.0, 1.0)
@@ -85,8 +85,6 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "odds as text": (two(p=["a", "b"]), "broken", "p must be numbers"),
     "an action": (two(a=[1, 3]), "broken", "a must be numbers of actions from 1 to 2"),
     "cost": (two(_label_cost="x"), "broken", "_label_cost must be a number"),
-    "a reward above": (two(_label_cost=-1.5), "scale", r"the reward must be in \[0, 1\]; got 1.5"),
-    "a reward below": (two(_label_cost=0.5), "scale", r"the reward must be in \[0, 1\]; got -0.5"),
     "no id": (two() | {"EventId": None}, "broken", "EventId must be text"),
     "a long id": (two("x" * 257), "broken", "EventId must be text of 1 to 256"),
     "an id with NUL": (two("\0"), "broken", "EventId must be text"),
@@ -137,6 +135,15 @@ def test_negative_rewards_have_a_scale(tmp_path: Path) -> None:
     report, out = imported(tmp_path, *lines, scale=od.RewardScale(-1.0, 1.0))
     assert od.read_log(out).reward.tolist() == [0.0, 0.5, 0.75, 1.0]
     assert report.read == 4
+
+
+def test_a_reward_outside_of_the_scale_is_no_broken_line(tmp_path: Path) -> None:
+    """Whatever was read before it: nothing is written, and nothing is passed over."""
+    for before in ([], [two("first")]):
+        with pytest.raises(RewardsOutside, match=r"log.json, line \d: the reward must be in \[0, 1\]; got -0.5") as why:
+            imported(tmp_path, *before, two("bad", _label_cost=0.5), two("last"))
+        assert why.value.units == od.RewardScale(-1.0, 1.0)
+        assert not (tmp_path / "log.parquet").exists()
 
 
 def test_a_sample_is_counted_and_not_weighed(tmp_path: Path) -> None:

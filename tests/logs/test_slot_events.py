@@ -13,7 +13,7 @@ from logs.personalizer_logs import assert_rows, world, write
 from logs.personalizer_slots import SLOTS, slot_event, slot_world
 from oddsmith.logs import importing
 from oddsmith.logs.importing import ImportReport, to_parquet
-from oddsmith.logs.personalizer import PersonalizerEvent, Unread, events
+from oddsmith.logs.personalizer import PersonalizerEvent, RewardsOutside, Unread, check_rewards, events
 
 UNIT = od.RewardScale(0.0, 1.0)
 NAMES = ["article-0", "article-1", "article-2"]
@@ -110,13 +110,21 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "fewer odds": (changed(1, _p=[1.0]), "broken", "p must have 2 odds"),
     "no odds": (changed(1, _p=None), "broken", "p must be there"),
     "cost": (changed(1, _label_cost="x"), "broken", "_label_cost must be a number"),
-    "scale": (changed(1, _label_cost=1.0), "scale", r"the reward must be in \[0, 1\]; got -1"),
     "no id": (one(id=None), "broken", "EventId must be text"),
     "skipped": (one(_skipLearn=True), "skipped", "_skipLearn"),
     "a repeat": (one("first"), "repeat", "EventId 'first' was there before, in .*, line 1"),
     "slot in context": (one(c=one()["c"] | {"FromUrl": [{"slot": 7}]}), "broken", "context must leave the name 'slot'"),
     "no time": (one(Timestamp=None), "broken", "Timestamp must be a time"),
 }
+
+
+def test_a_slot_with_a_reward_outside_of_the_scale_stops_the_reading(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.json", one("first"), changed(1, _label_cost=1.0))
+    why = r"line 2: the reward must be in \[0, 1\]; got -1$"
+    with pytest.raises(RewardsOutside, match=why):
+        check_rewards([log], UNIT)
+    with pytest.raises(RewardsOutside, match=why):
+        list(events([log], UNIT))
 
 
 @pytest.mark.parametrize("name", LINES)

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from oddsmith.errors import InvalidInput
-from oddsmith.logs.personalizer import UNREAD, PersonalizerEvent, Unread, UnreadKind
+from oddsmith.logs.personalizer import UNREAD, PersonalizerEvent, RewardsOutside, Unread, UnreadKind
 from oddsmith.logs.reading import write_log
 from oddsmith.logs.table import Log
 from oddsmith.progress import progress
@@ -28,9 +28,9 @@ _COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropp
 
 @dataclass
 class ImportReport:
-    """What became of the lines of a log. Of `read` events some have several slots, which are `decisions` of their own;
-    `known` events were in the store before, rewards that are `unlearnt` are in it and the policy would not take them;
-    `dropped` events are read, where others like them were dropped, with shares from
+    """What became of the lines of a log. Of `read` events some have several slots, which are `decisions` of their own,
+    and so many decisions are `rewarded`; `known` events were in the store before, rewards that are `unlearnt` are in it
+    and the policy would not take them; `dropped` events are read, where others like them were dropped, with shares from
     `least` to `most`; `unread` counts lines that are no events by kind, and `named` has the first of them. `sink` takes
     a line of JSON for each.
     """
@@ -109,6 +109,8 @@ def to_parquet(found: Iterable[PersonalizerEvent | Unread], path: Path, report: 
     """
     try:
         write_log(_logs(report.events(found), report), path, format="parquet")
+    except RewardsOutside:
+        raise
     except InvalidInput:
         if report.read:
             raise

@@ -1,7 +1,8 @@
 """Azure AI Personalizer's logs, line by line: each line is an event, or named with the reason why it is none.
 
 A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service: one broken line must not cost
-the others. What is no event is never passed over in silence.
+the others. What is no event is never passed over in silence. Rewards outside of the scale are no broken lines, but a
+wrong scale: without them a history would be one without its failures, so they stop the reading.
 """
 
 import json
@@ -21,13 +22,13 @@ from oddsmith.logs.reading import path_of
 from oddsmith.logs.slot_events import are_slots
 from oddsmith.offer import offered
 from oddsmith.rewards import RewardScale
+from oddsmith.spelling import counted
 
-__all__ = ["PersonalizerEvent", "UNREAD", "Unread", "UnreadKind", "events"]
+__all__ = ["PersonalizerEvent", "RewardsOutside", "UNREAD", "Unread", "UnreadKind", "check_rewards", "events"]
 
-UnreadKind: TypeAlias = Literal["broken", "scale", "repeat", "observation", "skipped", "empty"]
+UnreadKind: TypeAlias = Literal["broken", "repeat", "observation", "skipped", "empty"]
 UNREAD: dict[UnreadKind, str] = {
     "broken": "broken",
-    "scale": "with a reward outside of the scale",
     "repeat": "with an EventId that was there before",
     "observation": "with a reward without its decision",
     "skipped": "not to be learnt from (_skipLearn)",
@@ -74,6 +75,14 @@ class Unread(NamedTuple):
         return f"{self.file}, line {self.line}: {self.why}"
 
 
+class RewardsOutside(InvalidInput):
+    """Rewards are outside of the scale; `units` is one that takes them."""
+
+    def __init__(self, sentence: str, units: RewardScale) -> None:
+        self.units = units
+        super().__init__(sentence)
+
+
 class _NotRead(Exception):
     """A line is no event."""
 
@@ -86,9 +95,25 @@ def events(paths: Sequence[Path | str], scale: RewardScale) -> Generator[Persona
     """The lines of these files, in their order; rewards in the units of `scale`. Memory does not grow with the log.
 
     The slots of an event follow each other.
-    An EventId that comes again is refused: the first one counts.
+    An EventId that comes again is refused: the first one counts. The first reward outside of the scale raises.
     """
     return _events([path_of(path) for path in paths], scale)
+
+
+def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
+    """Raises `RewardsOutside` if an event in these files has a reward outside of the scale; no other line is refused.
+
+    Only what events cost is looked at, so this takes a small part of the time of reading them, and no memory.
+    """
+    first, count, low, high = "", 0, scale.low, scale.high
+    for path in [path_of(path) for path in paths]:
+        for number, content in _lines(path):
+            if values := _outside(content, scale):
+                first = first or f"{path}, line {number}: {_must(values[0], scale)}"
+                count, low, high = count + 1, min(low, *values), max(high, *values)
+    if count:
+        more = f" (and so in {counted(count - 1, 'line')} more)" if count > 1 else ""
+        raise RewardsOutside(first + more, _units(low, high))
 
 
 def _events(files: Sequence[Path], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
@@ -102,16 +127,47 @@ def _read(
     file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids"
 ) -> Sequence[PersonalizerEvent | Unread]:
     try:
-        found, id = _found(_object(content), scale)
+        found, id = _found(_object(content))
         if (first := known.first(id, file, number)) is not None:
             raise _NotRead("repeat", f"EventId {id!r:.60} was there before, in {first}")
-        return [PersonalizerEvent(file, number, **one) for one in found]
     except _NotRead as error:
         return [Unread(file, number, error.kind, error.why)]
     except BrokenLog as error:
         return [Unread(file, number, "broken", f"{error.column} {error.rule}")]
     except InvalidInput as error:
         return [Unread(file, number, "broken", str(error))]
+    if values := _beyond(found, scale):
+        units = _units(min(scale.low, *values), max(scale.high, *values))
+        raise RewardsOutside(f"{file}, line {number}: {_must(values[0], scale)}", units)
+    rewards = [None if one["reward"] is None else scale.reward(one["reward"]) for one in found]
+    return [PersonalizerEvent(file, number, **one | {"reward": r}) for one, r in zip(found, rewards, strict=True)]
+
+
+def _outside(content: bytes, scale: RewardScale) -> list[float]:
+    """The rewards of a line that are outside of the scale, if it is an event."""
+    try:
+        event = _object(content)
+        outcomes = event.get("_outcomes")
+        parts = (event, *outcomes) if isinstance(outcomes, list) else (event,)
+        costs = [one.get("_label_cost") for one in parts if isinstance(one, dict)]
+        if all(scale.low <= -cost <= scale.high for cost in costs if isinstance(cost, int | float)):
+            return []
+        return _beyond(_found(event)[0], scale)
+    except (_NotRead, InvalidInput):
+        return []
+
+
+def _beyond(found: list[dict[str, Any]], scale: RewardScale) -> list[float]:
+    return [r for one in found if (r := one["reward"]) is not None and not scale.low <= r <= scale.high]
+
+
+def _must(value: float, scale: RewardScale) -> str:
+    return f"the reward must be in [{scale.low:g}, {scale.high:g}]; got {value:g}"
+
+
+def _units(low: float, high: float) -> RewardScale:
+    """Personalizer's own units where they do, else those that were seen."""
+    return RewardScale(low, high) if low < -1 or high > 1 else RewardScale(-1.0, 1.0)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -151,7 +207,7 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-def _found(event: dict[str, Any], scale: RewardScale) -> tuple[list[dict[str, Any]], str]:
+def _found(event: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """What an event says of each of its decisions, by the names of `PersonalizerEvent`, and its id."""
     if not looks_like(event):
         if "RewardValue" in event or ("EventId" in event and "v" in event):
@@ -166,7 +222,7 @@ def _found(event: dict[str, Any], scale: RewardScale) -> tuple[list[dict[str, An
         listed = np.isin(np.arange(1, len(rows[0]["eligible"]) + 1), event.get("a", ()))
         rows = [rows[0] | {"eligible": listed, "decision_id": id}]
     arms = _arms(rows[0])
-    return [arms | _decision(row, scale) | {"time": time, "pdrop": pdrop} for row in rows], id
+    return [arms | _decision(row) | {"time": time, "pdrop": pdrop} for row in rows], id
 
 
 def _arms(row: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +234,7 @@ def _arms(row: dict[str, Any]) -> dict[str, Any]:
     return {"arms": names, "features": features if any(features.values()) else None}
 
 
-def _decision(row: dict[str, Any], scale: RewardScale) -> dict[str, Any]:
+def _decision(row: dict[str, Any]) -> dict[str, Any]:
     """What is said of one decision."""
     if row.get("propensities") is None:
         raise _NotRead("broken", "p must be there: the odds of all actions; got none")
@@ -186,7 +242,7 @@ def _decision(row: dict[str, Any], scale: RewardScale) -> dict[str, Any]:
         raise _NotRead("broken", "p must be above 0 for the action that was drawn")
     drawn = {"arm": row["arm"], "odds": np.asarray(row["propensities"]), "eligible": row["eligible"]}
     place = {"id": row["decision_id"], "slate": row.get("slate"), "slot": row.get("slot")}
-    return drawn | place | {"context": row["context"], "reward": _scaled(row["reward"], scale)}
+    return drawn | place | {"context": row["context"], "reward": row["reward"]}
 
 
 def _id(event: dict[str, Any]) -> str:
@@ -218,14 +274,6 @@ def _share(pdrop: object) -> float:
     if isinstance(pdrop, bool) or not isinstance(pdrop, int | float) or not 0 <= pdrop < 1:
         raise _NotRead("broken", f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}")
     return float(pdrop)
-
-
-def _scaled(value: float | None, scale: RewardScale) -> float | None:
-    if value is None:
-        return None
-    if not scale.low <= value <= scale.high:
-        raise _NotRead("scale", f"the reward must be in [{scale.low:g}, {scale.high:g}]; got {value:g}")
-    return scale.reward(value)
 
 
 class _Ids:
