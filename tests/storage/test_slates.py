@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.storage import DecisionMade, Event, PostgresStore, Reward, Store
+from oddsmith.storage import Activation, DecisionMade, Event, PostgresStore, Reward, Store
 from oddsmith.storage.postgres.rows import GROUP, groups_of
 from oddsmith.storage.rows import EventRow, row_of
-from oddsmith.storage.slates import slot_id
+from oddsmith.storage.slates import OfSlate, slot_id
 from storage.samples import append, made, policy
 from storage.server import Server
 
@@ -119,3 +119,19 @@ def test_ids_of_slots_are_of_one_form_and_their_own() -> None:
     ids = [slot_id(slate, name) for slate in texts for name in texts]
     assert len(set(ids)) == len(ids)
     assert all(len(id) == 32 and set(id) <= set("0123456789abcdef") for id in ids)
+
+
+def test_an_id_is_that_of_a_slate_or_of_a_decision(store: Store) -> None:
+    append(store, *page("s", 2), made("d"))
+    rows: list[tuple[list[Event], type[Exception], str]] = [
+        ([made("s")], od.Conflict, "id 's' is that of a slate"),
+        ([*page("d", 2)], od.Conflict, "id 'd' is that of a decision"),
+        ([Reward("s", 1.0, 0.0)], OfSlate, "got 's', which is a slate"),
+        ([Activation("s", 0.0)], OfSlate, "got 's', which is a slate"),
+    ]
+    for events, error, sentence in rows:
+        receipts = store.append([*events, Reward("d", 1.0, 0.0)]).result(60)  # what is beside it is kept
+        assert [one.position for one in receipts[:-1]] == [0] * len(events)
+        with pytest.raises(error, match=sentence):
+            receipts[0].accepted()
+    assert store.tally() == {"decision": 3, "reward": 1}

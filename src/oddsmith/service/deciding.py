@@ -113,7 +113,7 @@ async def complete(
     if not receipt.new:
         first = await asyncio.to_thread(experiment.find, answer.id)
         if first is None:
-            raise InvalidInput(f"id must be that of a decision; got {answer.id!r}")
+            raise receipt.refused or Conflict(f"id must be that of a decision; got {answer.id!r:.140}")
         if event.decision.arms is not None and first[1].arm not in event.decision.arms:
             had = f"id {answer.id!r} was answered with arm {first[1].arm!r}, which is not among those offered now"
             raise Conflict(f"{had}; offer it, or ask with another id")

@@ -17,11 +17,12 @@ from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
 from oddsmith.service.records import record_of
 from oddsmith.service.response import JSON, Response
-from oddsmith.service.slates import activate_slate
+from oddsmith.service.slates import activate_slate, missed, with_slots
 from oddsmith.service.vitals import lag_warning, vitals_of
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward, is_id
+from oddsmith.storage.slates import OfSlate
 from oddsmith.storage.sums import ArmSum
 
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
@@ -34,25 +35,31 @@ _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know
 async def reward(experiment: Experiment, message: m.RewardGiven, sender: str) -> m.EventAnswer:
     """Keep a reward."""
     event = _reward(experiment, message, sender)
-    _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
-    receipt = await experiment.append(event)
-    return _kept(message.id, receipt)
+    for refusal in (await missed(experiment, [message])).values():
+        raise refusal
+    return await _about_decision(experiment, event)
 
 
 async def reward_batch(experiment: Experiment, message: m.RewardBatch, sender: str) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
     events: list[Reward | InvalidInput] = []
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
-    for one in message.rewards:
+    refusals = await missed(experiment, message.rewards)
+    for place, one in enumerate(message.rewards):
         try:
             _check_in_reach(one.id, lost)
-            events.append(_reward(experiment, one, sender))
+            event = _reward(experiment, one, sender)
+            events.append(refusals.get(place, event))
         except InvalidInput as error:
             events.append(error)
     good = [event for event in events if isinstance(event, Reward)]
     receipts = iter(await experiment.writer.append(good) if good else ())
-    entries = (_entry(experiment, e, next(receipts)) if isinstance(e, Reward) else m.ErrorAnswer.of(e) for e in events)
-    return m.Results(list(entries))
+    return m.Results(
+        [
+            await _entry(experiment, one, next(receipts)) if isinstance(one, Reward) else m.ErrorAnswer.of(one)
+            for one in events
+        ]
+    )
 
 
 async def correct(experiment: Experiment, message: m.Correct, sender: str) -> m.EventAnswer:
@@ -74,9 +81,7 @@ async def activate(experiment: Experiment, message: m.Activate, sender: str) -> 
         return await activate_slate(experiment, message.slate, sender)
     if message.id is None or message.slate is not None:
         raise InvalidInput(f"id or slate must be given; got {'both' if message.id else 'none'}")
-    _check_in_reach(message.id, await experiment.unlearnable_ids([message.id]))
-    receipt = await experiment.append(Activation(message.id, experiment.clock(), sender))
-    return _kept(message.id, receipt)
+    return await _about_decision(experiment, Activation(message.id, experiment.clock(), sender))
 
 
 async def experts(experiment: Experiment, message: m.RosterChange, sender: str) -> m.EventAnswer:
@@ -241,7 +246,18 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         raise InvalidInput(f"id must be of a decision whose context experts can learn from; that of {id!r} is erased")
 
 
-def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.EventAnswer | m.ErrorAnswer:
+async def _about_decision(experiment: Experiment, event: Reward | Activation) -> m.EventAnswer:
+    """Keep what is about a decision, which may come later; a slate is none."""
+    _check_in_reach(event.id, await experiment.unlearnable_ids([event.id]))
+    try:
+        return _kept(event.id, await experiment.append(event))
+    except OfSlate as error:
+        raise await with_slots(experiment, error, event.id) from error
+
+
+async def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.EventAnswer | m.ErrorAnswer:
+    if isinstance(receipt.refused, OfSlate):
+        return m.ErrorAnswer.of(await with_slots(experiment, receipt.refused, event.id))
     if receipt.refused is not None:
         return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
     return _kept(event.id, receipt)

@@ -1,7 +1,7 @@
-"""Slates: the part of /v1/decide that fills several slots, by one state and with one commit, and their activation."""
+"""Slates: the part of /v1/decide that fills several slots, by one state and with one commit; what misses a slot."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -12,23 +12,25 @@ from oddsmith.call import Call, call_of
 from oddsmith.contexts import check_json
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.service.deciding import ENTRY_ARMS, TURN, Ready, check_unit, complete, make, offer, told
-from oddsmith.service.experiment import Experiment
+from oddsmith.service.experiment import EVERYTHING, Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import (
     Decide,
     DecideEntry,
     DecisionAnswer,
     EventAnswer,
+    RewardEntry,
     SlateAnswer,
     SlotAnswer,
     SlotEntry,
 )
 from oddsmith.service.process import NotFound
 from oddsmith.slate import Slot, left, slate_of, slots_of
-from oddsmith.storage.events import Activation, DecisionMade
-from oddsmith.storage.slates import slot_id
+from oddsmith.storage.base import Store
+from oddsmith.storage.events import Activation, DecisionMade, is_id
+from oddsmith.storage.slates import OfSlate, slot_id
 
-__all__ = ["activate_slate", "decide_slate"]
+__all__ = ["activate_slate", "decide_slate", "missed", "with_slots"]
 
 _Made: TypeAlias = list[tuple[DecisionMade, DecisionAnswer]]
 
@@ -44,6 +46,8 @@ async def decide_slate(experiment: Experiment, message: Decide, sender: str) -> 
     async with held:  # one state for all of them
         made = await _fill(experiment, message, slate, slots, sender)
     receipts = await experiment.writer.append([event for event, _ in made])
+    if receipts[0].refused is not None:
+        raise receipts[0].refused
     if not all(receipt.new for receipt in receipts):
         answers, new = await _first_answers(experiment, slate, made, with_odds=message.odds), False
     else:
@@ -68,6 +72,46 @@ async def activate_slate(experiment: Experiment, slate: str, sender: str) -> Eve
     receipts = await experiment.writer.append([Activation(line.id, experiment.clock(), sender) for line in lines])
     position = max(receipt.accepted() for receipt in receipts)
     return EventAnswer(slate, position, any(receipt.new for receipt in receipts))
+
+
+async def missed(experiment: Experiment, rewards: Sequence[RewardEntry]) -> dict[int, InvalidInput]:
+    """Refusals of rewards by slate and slot, by their places: the slate is known, and has no such slot.
+
+    Those of slates that are not known yet wait for them, as rewards of unknown ids do.
+    """
+    named = {place: (one.id, one.slate, one.slot) for place, one in enumerate(rewards) if one.slate is not None}
+    return await asyncio.to_thread(_missed, experiment.store, named) if named else {}
+
+
+async def with_slots(experiment: Experiment, refused: OfSlate, slate: str) -> InvalidInput:
+    """The refusal of an id that is a slate's, with the slots that it has."""
+    lines = await asyncio.to_thread(experiment.store.of_slate, slate)
+    return InvalidInput(
+        f"{refused} with {_names(slate, [line.id for line in lines])}: send slate, and slot for a reward"
+    )
+
+
+def _missed(store: Store, named: Mapping[int, tuple[str, str, str | int | None]]) -> dict[int, InvalidInput]:
+    history = store.history([id for id, _, _ in named.values()], EVERYTHING)
+    decided = {line.id for line in history if line.kind == "decision"}
+    refusals: dict[int, InvalidInput] = {}
+    for place, (id, slate, slot) in named.items():
+        if id in decided or not is_id(slate):
+            continue
+        if ids := [line.id for line in store.of_slate(slate)]:
+            had = f"slot must be one of slate {slate!r:.140}, which has {_names(slate, ids)}"
+            refusals[place] = InvalidInput(f"{had}; got {str(slot)!r:.60}")
+        elif any(line.kind == "decision" for line in store.history([slate], EVERYTHING)):
+            refusals[place] = InvalidInput(f"slate must be one; got {slate!r:.140}, which is a decision: send it as id")
+    return refusals
+
+
+def _names(slate: str, ids: Sequence[str]) -> str:
+    """The slots of a slate in words; the log knows names by their hashes alone, so that only numbers can be told."""
+    numbers = [str(n) for n in range(1, len(ids) + 1)]
+    if list(ids) != [slot_id(slate, name) for name in numbers]:
+        return f"{len(ids)} slots of other names"
+    return f"slots {', '.join(numbers)}" if len(ids) < 10 else f"slots 1 to {len(ids)}"
 
 
 def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntry]:

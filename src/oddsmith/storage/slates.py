@@ -1,13 +1,17 @@
-"""Slates in a store: the id of a slot's decision, and what keeps the slots of a slate together."""
+"""Slates in a store: the id of a slot's decision, what keeps the slots of a slate together, and ids apart."""
 
 from collections.abc import Sequence
 
-from oddsmith.errors import Conflict
+from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.slate import slot_id
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.rows import EventRow
 
-__all__ = ["other_slots", "places_of_firsts", "slot_id"]
+__all__ = ["OfSlate", "not_kept", "places_of_firsts", "slot_id"]
+
+
+class OfSlate(InvalidInput):
+    """A reward or an activation has the id of a slate, whose slots have ids of their own."""
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
@@ -26,7 +30,16 @@ def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
     return places
 
 
-def other_slots(row: EventRow) -> Receipt:
-    """The receipt of a slot that a slate, which was there before, does not have."""
-    slate, slot = row.columns[10:12]
-    return Receipt(0, False, Conflict(f"slate {slate!r:.80} was decided before, without a slot {slot}"))
+def not_kept(row: EventRow) -> Receipt:
+    """The receipt of a row that is neither written nor there before.
+
+    A slate has its id, or a decision has that of its slate, or the slate was there before, without this slot.
+    """
+    line, (slate, slot) = row.line, row.columns[10:12]
+    if slot == 1:
+        return Receipt(0, False, Conflict(f"id {slate!r:.140} is that of a decision; ask for slots with another id"))
+    if slot is not None:
+        return Receipt(0, False, Conflict(f"slate {slate!r:.80} was decided before, without a slot {slot}"))
+    if line.kind == "decision":
+        return Receipt(0, False, Conflict(f"id {line.id!r:.140} is that of a slate; ask with another id"))
+    return Receipt(0, False, OfSlate(f"id must be that of a decision; got {line.id!r:.140}, which is a slate"))

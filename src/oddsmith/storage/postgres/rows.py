@@ -2,7 +2,7 @@
 
 Rows go in sorted by what makes them unique, so that two replicas that write the same events wait for each other in one
 order and do not block each other for ever. Their positions are those of the order in which they were given. Further
-slots of a slate go in behind its first one, if that is new.
+slots of a slate go in behind its first one, if that is new. An id is that of a slate or of a decision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.postgres.link import PLACES, SHIFT, Connection
 from oddsmith.storage.rows import EARLY, EventRow, repeated, unrewarded
-from oddsmith.storage.slates import other_slots, places_of_firsts
+from oddsmith.storage.slates import not_kept, places_of_firsts
 
 __all__ = ["GROUP", "groups_of", "write"]
 
@@ -27,6 +27,13 @@ _IN_ORDER = """
     on conflict do nothing
     returning position
 """
+_IS_FREE = """
+    case when slot = 1
+    then not exists (select from events e where e.experiment = $1 and e.id = given.slate and e.kind = 'decision')
+    when slot is null and kind in ('decision', 'reward', 'activation')
+    then not exists (select from events e where e.experiment = $1 and e.slate = given.id)
+    else true end
+"""
 _WRITE = f"""
 with given as (
     select (pg_current_xact_id()::text::bigint + {SHIFT}) << {PLACES} as base, *
@@ -36,7 +43,7 @@ with given as (
     with ordinality as g (kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers,
                           there, features, context, first, place)
 ), alone as (
-    insert into events {_ROWS} where first is null {_IN_ORDER}
+    insert into events {_ROWS} where first is null and {_IS_FREE} {_IN_ORDER}
 ), behind as (
     insert into events {_ROWS} where base + first in (select position from alone) {_IN_ORDER}
 ), written as (
@@ -102,7 +109,7 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
             line = rows[old[place - 1]].line
             parked = alone and line.kind in EARLY
             receipts[old[place - 1]] = repeated(line, position, value, body, parked=parked)
-    return [receipts[i] if i in receipts else other_slots(rows[i]) for i in range(len(rows))]
+    return [receipts[i] if i in receipts else not_kept(rows[i]) for i in range(len(rows))]
 
 
 def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:

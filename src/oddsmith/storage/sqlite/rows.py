@@ -5,7 +5,7 @@ import sqlite3
 from oddsmith.storage.base import EventKind, Receipt
 from oddsmith.storage.contents import LEASE, parts_of
 from oddsmith.storage.rows import EventRow, repeated
-from oddsmith.storage.slates import other_slots
+from oddsmith.storage.slates import not_kept
 
 __all__ = ["erase", "has", "receipt_again"]
 
@@ -36,7 +36,7 @@ def receipt_again(connection: sqlite3.Connection, row: EventRow, *, parked: bool
         found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
         if found is not None:
             return repeated(line, *found, parked=parked)
-    return other_slots(row)
+    return not_kept(row)
 
 
 def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:

@@ -35,6 +35,7 @@ _INSERT = (
     f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "on conflict do nothing returning position"
 )
+_SLATE = "select 1 from events where slate = ? limit 1"
 _FEATURES = (
     "insert into features values (?, ?, ?) on conflict (digest) do update set time = excluded.time "
     "where excluded.time > time"
@@ -267,7 +268,7 @@ class SQLiteStore(SQLiteReader):
 def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases) -> tuple[Receipt, ...]:
     """Write the rows that are not there yet, inside a transaction."""
     receipts: list[Receipt] = []
-    known: set[str] = set()  # slates whose first slot was there before: so are all, or they are refused
+    known: set[str] = set()  # slates whose first slot is not new: all were there before, or are refused
     for row in rows:
         line, slate, slot = row.line, *row.columns[10:12]
         if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
@@ -275,7 +276,10 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Le
             continue
         parked = line.kind in EARLY and not has(connection, line.id, "decision")
         is_known = slate is not None and slate in known and slot > 1
-        written = None if is_known else connection.execute(_INSERT, row.columns).fetchone()
+        is_taken = slot == 1 and has(connection, slate, "decision")
+        if slot is None and (parked or line.kind == "decision"):
+            is_taken = connection.execute(_SLATE, (line.id,)).fetchone() is not None
+        written = None if is_known or is_taken else connection.execute(_INSERT, row.columns).fetchone()
         if slot == 1:
             (known.add if written is None else known.discard)(slate)
         if written is None:

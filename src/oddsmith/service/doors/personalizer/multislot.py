@@ -1,6 +1,5 @@
 """Multi-slot calls: a slate, one slot after the other; rewards by slot; activation of all slots at once."""
 
-import asyncio
 from collections.abc import Sequence
 
 from oddsmith.errors import InvalidInput
@@ -19,9 +18,8 @@ from oddsmith.service.doors.personalizer.ranking import check_same, event_id, of
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import Activate, Decide, ErrorAnswer, RewardBatch, RewardEntry, SlotEntry
 from oddsmith.service.response import Response
-from oddsmith.service.slates import decide_slate
+from oddsmith.service.slates import decide_slate, missed
 from oddsmith.storage.events import LONGEST_ID, is_id
-from oddsmith.storage.slates import slot_id
 
 __all__ = ["activate_slots", "rank_slots", "reward_slots"]
 
@@ -63,13 +61,13 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
         if not low <= one.value <= high:
             raise InvalidInput(f"value of slot {slot!r:.60} must be in [{low:g}, {high:g}]; got {one.value:g}")
     slate, key = visit.parameters["event"], part_key(experiment, visit)
-    await _check_there(experiment, slate, [text_of(one.slot_id) for one in message.reward])
+    _check_event(slate)
     rewards = [
-        RewardEntry(
-            id=slot_id(slate, text_of(one.slot_id)), reward=one.value, key=key and f"{place} {key}"[:LONGEST_ID]
-        )
+        RewardEntry(slate=slate, slot=text_of(one.slot_id), reward=one.value, key=key and f"{place} {key}"[:LONGEST_ID])
         for place, one in enumerate(message.reward)
     ]
+    for refusal in (await missed(experiment, rewards)).values():
+        raise refusal
     results = await handlers.reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
     for result in results.results:
         is_repeat = (
@@ -85,14 +83,6 @@ async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
     _check_event(visit.parameters["event"])
     await handlers.activate(experiment, Activate(slate=visit.parameters["event"]), visit.sender)
     return NO_CONTENT
-
-
-async def _check_there(experiment: Experiment, event: str, names: Sequence[str]) -> None:
-    """Refuses slots that an event does not have; one that is not ranked yet may have them all."""
-    _check_event(event)
-    known = {line.id for line in await asyncio.to_thread(experiment.store.of_slate, event)}
-    if known and (strange := [name for name in names if slot_id(event, name) not in known]):
-        raise InvalidInput(f"slotId must be one of the {len(known)} slots of its event; got {strange[0]!r:.60}")
 
 
 def _check_event(event: str) -> None:
