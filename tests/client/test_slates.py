@@ -71,3 +71,25 @@ def test_a_slate_is_decided_again_activated_and_rewarded(tmp_path: Path) -> None
             answered(served, CALLS.decide_slate({"hour": 9}, **ask | {"slots": 1}))
         with pytest.raises(od.InvalidInput, match="slots must be at most the arms that may be shown, 3; got 4"):
             answered(served, CALLS.decide_slate({"hour": 9}, arms=["a", "b", "c"], slots=4))
+
+
+def test_a_slot_is_rewarded_by_slate_and_name(tmp_path: Path) -> None:
+    with here(news(tmp_path)) as served:
+        page = answered(
+            served, CALLS.decide_slate({}, arms=["a", "b", "c"], slots=[od.Slot("top"), od.Slot("2")], id="p")
+        )
+        top, second = (slot.id for slot in page.slots)
+        assert answered(served, CALLS.reward(slate="p", slot="top", reward=1)) == StoredEvent(top, 3, True)
+        rewards: list[dict[str, Any]] = [
+            {"slate": "p", "slot": 2, "reward": 0},
+            {"slate": "p", "slot": "x", "reward": 0},
+        ]
+        kept, refused = answered(served, CALLS.reward_batch(rewards))
+        assert kept == StoredEvent(second, 4, True)
+        assert isinstance(refused, od.InvalidInput)
+        with pytest.raises(od.InvalidInput, match="got 'p', which is a slate with 2 slots of other names"):
+            answered(served, CALLS.reward("p", 1))
+        with pytest.raises(od.InvalidInput, match="id must be given, or slate and slot in its place; got slate"):
+            answered(served, CALLS.reward(slate="p", reward=1))
+        with pytest.raises(od.InvalidInput, match="reward must be given"):
+            answered(served, CALLS.reward(slate="p", slot="top"))

@@ -157,6 +157,21 @@ def test_a_tracked_event_is_the_reward_and_is_learnt(served: Elsewhere, caplog: 
     assert "no answer after" in caplog.text
 
 
+def test_only_events_that_are_named_are_rewards(served: Elsewhere, caplog: Any) -> None:
+    url = f"http://127.0.0.1:{served.port}"
+    with client(ours(url, deferred=True, events={"purchase"})) as flags, caplog.at_level(logging.WARNING):
+        id = flags.get_string_details("banner", "none", who("named")).flag_metadata["decision_id"]
+        flags.track("page-view", who("named"), tracking.TrackingEventDetails(0.25))
+        flags.track("page-view", who("stranger"))
+        assert counts(served, "banner", id) == (["decision"], None)
+        flags.track("exposure", who("named"))
+        flags.track("purchase", who("named"), tracking.TrackingEventDetails(0.5))
+        assert counts(served, "banner", id) == (["decision", "activation", "reward"], 0.5)
+    assert "could not be tracked" not in caplog.text
+    with pytest.raises(ValueError, match="events must be a set of names; got 'purchase'"):
+        ours(url, events="purchase")
+
+
 def test_deferred_decisions_count_once_something_is_tracked(served: Elsewhere) -> None:
     url = f"http://127.0.0.1:{served.port}"
     with client(ours(url, deferred=True)) as flags:

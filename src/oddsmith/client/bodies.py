@@ -10,7 +10,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.offer import offered
 from oddsmith.slate import Slot
 
-__all__ = ["context_json", "entry_of", "given", "offered_json", "slots_json", "written"]
+__all__ = ["context_json", "entry_of", "given", "offered_json", "reward_entry", "slots_json", "written"]
 
 _USUAL = frozenset((str, int, bool, type(None)))
 
@@ -78,6 +78,12 @@ def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
     if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
         raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
     return given(entry)
+
+
+def reward_entry(entry: object) -> dict[str, object]:
+    """An entry of a batch of rewards: by the id of a decision, or by slate and slot."""
+    by_slot = isinstance(entry, Mapping) and "slate" in entry
+    return entry_of("rewards", entry, *(("slate", "slot", "reward") if by_slot else ("id", "reward")))
 
 
 def written(fields: Mapping[str, object]) -> bytes:

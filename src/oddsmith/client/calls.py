@@ -17,7 +17,7 @@ from oddsmith.client.answers import (
     read_batch,
     read_slate,
 )
-from oddsmith.client.bodies import context_json, entry_of, given, offered_json, slots_json, written
+from oddsmith.client.bodies import context_json, entry_of, given, offered_json, reward_entry, slots_json, written
 from oddsmith.client.fallback import DOWN, Fallback, read_fallback
 from oddsmith.client.outbox import Kind, Outbox, Reported
 from oddsmith.client.tries import Patience, Request, Steps, Try, persist
@@ -116,19 +116,29 @@ class Calls:
         for_all: dict[str, object] = {} if arms is None else {"arms": offered_json(arms)}
         return self._send("/v1/decide/batch", {"decisions": entries} | for_all, partial(read_batch, ServedDecision))
 
-    def reward(self, id: str, reward: float, *, key: str = "") -> Steps[StoredEvent]:
+    def reward(
+        self,
+        id: str | None = None,
+        reward: float | None = None,
+        *,
+        key: str = "",
+        slate: str | None = None,
+        slot: str | int | None = None,
+    ) -> Steps[StoredEvent]:
         """The reward of a decision, in the units of the policy file; now, in a month, or before the decision.
 
-        The same again has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
+        A slot's decision is also known by its `slate` and the slot's name or number, in place of `id`. The same again
+        has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
         """
-        return self._about("reward", id, {"id": id, "reward": reward, "key": key or None})
+        fields = {"id": id, "slate": slate, "slot": slot, "reward": reward, "key": key or None}
+        return self._post("/v1/reward", fields, StoredEvent) if id is None else self._about("reward", id, fields)
 
     def reward_batch(self, rewards: Iterable[Mapping[str, object]]) -> Steps[list[StoredEvent | OddsmithError]]:
         """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
 
         An entry that is refused is an exception in the list, returned and not raised: the others stand.
         """
-        entries = [entry_of("rewards", entry, "id", "reward") for entry in rewards]
+        entries = [reward_entry(entry) for entry in rewards]
         return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent))
 
     def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[StoredEvent]:

@@ -50,8 +50,9 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
 
     A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an exposure: its decision counts. With
     `deferred` it counts once something is tracked. `track` sends a reward, `details.value` or 1, to the decisions that
-    the unit was given here; of an event among `exposures` it sends no reward, only that they were shown. Attributes of
-    the details: `flag` names the only flag that is meant, `key` a part of a reward that is summed up.
+    the unit was given here; of an event among `exposures` it sends no reward, only that they were shown. Where
+    `events` are given, those of other names are passed over. Attributes of the details: `flag` names the only flag
+    that is meant, `key` a part of a reward that is summed up.
     """
 
     def __init__(
@@ -63,11 +64,15 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         retries: int = 1,
         deferred: bool = False,
         exposures: Collection[str] = ("exposure",),
+        events: Collection[str] | None = None,
     ) -> None:
+        if isinstance(events, str):
+            raise InvalidInput(f"events must be a set of names; got {events!r:.60}: give {{{events!r:.60}}}")
         self._errors, self._answers = _sdk("exception"), _sdk("flag_evaluation")
         super().__init__()
         self._client = Client(url, key=key, timeout=timeout, retries=retries)
         self._deferred, self._exposures = deferred, frozenset(exposures)
+        self._events = None if events is None else frozenset(events) | self._exposures
         self._shown: OrderedDict[str, dict[str, _Shown]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -123,6 +128,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         A unit that was not given one here, but in another process, is looked up where `flag` is named: it keeps its
         decision.
         """
+        if self._events is not None and tracking_event_name not in self._events:
+            return
         more = {} if tracking_event_details is None else tracking_event_details.attributes
         value = None if tracking_event_details is None else tracking_event_details.value
         reward = None if tracking_event_name in self._exposures else 1.0 if value is None else value
