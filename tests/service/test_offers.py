@@ -26,6 +26,16 @@ def articles(first: int, n: int = 4, age: float = 1.0) -> dict[str, Any]:
     return {f"a/{i}": {"topic": ("sports", "tech")[i % 2], "age": age} for i in range(first, first + n)}
 
 
+def check_proved(reader: SQLiteReader, file: Path, *, live: list[bytes], decisions: int) -> None:
+    """The fold of all events gives the live state, and every decision's draw, odds and experts are derived again."""
+    policy = read_policy(file).policy
+    assert bits(restore(WithoutSnapshots(reader), policy).state) == live
+    verdict = verify(reader, policy=policy)
+    assert verdict.holds
+    checked = {level.name: (level.checked, sum(level.untested.values())) for level in verdict.levels}
+    assert checked["draw"] == checked["odds"] == checked["experts"] == (decisions, 0)
+
+
 def visits(served: Any, n: int, *, seed: int = 1, **more: Any) -> list[dict[str, Any]]:
     """Visitors of a site whose articles come and go; those about tech are liked."""
     rng, answers = random.Random(seed), []
@@ -54,12 +64,7 @@ def test_articles_come_and_go_and_the_store_proves_it(tmp_path: Path) -> None:
         again = served.post("decide", {"context": {}, "arms": {answers[-1]["arm"]: None}, "id": "v1-59"})
         assert again == answers[-1] | {"new": False}
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
-        policy = read_policy(file).policy
-        assert bits(restore(WithoutSnapshots(reader), policy).state) == live
-        verdict = verify(reader, policy=policy)
-        assert verdict.holds
-        checked = {level.name: (level.checked, sum(level.untested.values())) for level in verdict.levels}
-        assert checked["draw"] == checked["odds"] == checked["experts"] == (60, 0)
+        check_proved(reader, file, live=live, decisions=60)
         ((log, counted),) = log_batches_of(reader)
         assert log is not None
         assert log.propensities is not None

@@ -14,11 +14,11 @@ from oddsmith.audit.exporting import log_batches_of
 from oddsmith.evaluation.served.standing import standing_bets
 from oddsmith.files import read_policy
 from oddsmith.service.rates import Rate
-from oddsmith.storage import SQLiteReader, restore
+from oddsmith.storage import SQLiteReader
 from oddsmith.storage.slates import slot_id
 from service.served import Hands, Here, here, wait
-from service.test_offers import articles, news
-from storage.samples import WithoutSnapshots, bits
+from service.test_offers import articles, check_proved, news
+from storage.samples import bits
 
 _modules = count()
 
@@ -92,12 +92,7 @@ def test_a_slate_is_decided_learnt_restored_and_proved(tmp_path: Path) -> None:
     with here(file) as served:
         assert bits(served.state()) == live
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
-        policy = read_policy(file).policy
-        assert bits(restore(WithoutSnapshots(reader), policy).state) == live
-        verdict = verify(reader, policy=policy)
-        assert verdict.holds
-        checked = {level.name: (level.checked, sum(level.untested.values())) for level in verdict.levels}
-        assert checked["draw"] == checked["odds"] == checked["experts"] == (36, 0)
+        check_proved(reader, file, live=live, decisions=36)
         ((log, _),) = log_batches_of(reader)
         assert log is not None
         assert list(log.slate)[:4] == ["p0", "p0", "p0", "p1"]

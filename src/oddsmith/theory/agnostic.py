@@ -33,8 +33,8 @@ def hedged_bound(*, n_arms: int, steps: float, prior: float, trust: float = 0.5,
     depth, choices = max(of_policy, of_gts), min(n_arms, 1 / prior + 1)
     root = 0.5 + sqrt(0.25 + depth * choices * steps)
     terms = {"learning": root - 1, "prior": (of_gts if to_gts else of_policy) / depth * root}
-    whom = "the advice of GTS on the same history" if to_gts else "every expert's policy"
-    applies = f"regret is against {whom}; no expert need be right, rewards of arms are fixed before the draw"
+    rival = "the advice of GTS on the same history" if to_gts else "every expert's policy"
+    applies = f"regret is against {rival}; no expert need be right, rewards of arms are fixed before the draw"
     return capped(terms, steps, eta=None, gamma=None, applies=applies)
 
 

@@ -34,9 +34,9 @@ class Told(msgspec.Struct):
     """An answer about one decision, whose id is noted in the access log."""
 
     @property
+    @abstractmethod
     def id(self) -> str:
         """That of the decision."""
-        raise NotImplementedError
 
 
 class Visit(NamedTuple):

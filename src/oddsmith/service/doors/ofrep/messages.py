@@ -10,7 +10,7 @@ __all__ = ["Evaluation", "EvaluationRequest", "Failure", "Flags"]
 
 
 class EvaluationRequest(msgspec.Struct):
-    """Of whom, and what is known of them: `targetingKey` is the unit, all else the context of a decision."""
+    """Whose flag it is, and what is known of them: `targetingKey` is the unit, all else the context of a decision."""
 
     context: dict[str, Any] | None = None
 

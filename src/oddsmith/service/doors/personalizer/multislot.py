@@ -14,12 +14,12 @@ from oddsmith.service.doors.personalizer.messages import (
     PageSlot,
     SlotShown,
 )
-from oddsmith.service.doors.personalizer.ranking import check_same, event_id, offer_of, text_of
+from oddsmith.service.doors.personalizer.ranking import check_same, checked_id, event_id, offer_of, text_of
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import Activate, Decide, ErrorAnswer, RewardBatch, RewardEntry, SlotEntry
 from oddsmith.service.response import Response
 from oddsmith.service.slates import decide_slate, missed
-from oddsmith.storage.events import LONGEST_ID, is_id
+from oddsmith.storage.events import LONGEST_ID
 
 __all__ = ["activate_slots", "rank_slots", "reward_slots"]
 
@@ -55,13 +55,10 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
     message: MultiSlotRewards = visit.message
     low, high = experiment.scale.low, experiment.scale.high
     for one in message.reward:  # all of them, or none
-        slot = text_of(one.slot_id)
-        if not is_id(slot):
-            raise InvalidInput(f"slotId must have 1 to {LONGEST_ID} characters, none of them NUL; got {slot!r:.60}")
+        slot = checked_id("slotId", one.slot_id)
         if not low <= one.value <= high:
             raise InvalidInput(f"value of slot {slot!r:.60} must be in [{low:g}, {high:g}]; got {one.value:g}")
-    slate, key = visit.parameters["event"], part_key(experiment, visit)
-    _check_event(slate)
+    slate, key = checked_id("eventId", visit.parameters["event"]), part_key(experiment, visit)
     rewards = [
         RewardEntry(slate=slate, slot=text_of(one.slot_id), reward=one.value, key=key and f"{place} {key}"[:LONGEST_ID])
         for place, one in enumerate(message.reward)
@@ -80,15 +77,9 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
 
 async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
     """All slots of an event count from now on."""
-    _check_event(visit.parameters["event"])
-    await handlers.activate(experiment, Activate(slate=visit.parameters["event"]), visit.sender)
+    slate = checked_id("eventId", visit.parameters["event"])  # what no rank can have would be waited for for ever
+    await handlers.activate(experiment, Activate(slate=slate), visit.sender)
     return NO_CONTENT
-
-
-def _check_event(event: str) -> None:
-    """Refuses what no rank can have as its eventId, and would wait for it for ever."""
-    if not is_id(event):
-        raise InvalidInput(f"eventId must have 1 to {LONGEST_ID} characters, none of them NUL; got {event!r:.60}")
 
 
 def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> SlotEntry:

@@ -9,9 +9,9 @@ from oddsmith.service.doors.personalizer.features import flat_features
 from oddsmith.service.doors.personalizer.messages import Action, Id, RankAnswer, Ranked, RankRequest
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import DecideEntry
-from oddsmith.storage.events import is_id
+from oddsmith.storage.events import LONGEST_ID, is_id
 
-__all__ = ["check_same", "event_id", "offer_of", "rank", "ranking_of", "text_of"]
+__all__ = ["check_same", "checked_id", "event_id", "offer_of", "rank", "ranking_of", "text_of"]
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
@@ -77,9 +77,14 @@ def event_id(given: Id | None, visit: Visit) -> str | None:
     if given is None:
         sent = visit.header(b"x-ms-client-request-id")
         return sent if is_id(sent) else None
+    return checked_id("eventId", given)
+
+
+def checked_id(what: str, given: Id) -> str:
+    """An id as text; one that cannot be kept is refused."""
     id = text_of(given)
     if not is_id(id):
-        raise InvalidInput(f"eventId must have 1 to 256 characters, none of them NUL; got {id!r:.60}")
+        raise InvalidInput(f"{what} must have 1 to {LONGEST_ID} characters, none of them NUL; got {id!r:.60}")
     return id
 
 
