@@ -15,7 +15,7 @@ from oddsmith.audit import verify
 from oddsmith.files import read_policy
 from oddsmith.storage import PostgresReader, SQLiteReader
 from oddsmith.storage.slates import slot_id
-from service.served import Elsewhere, Here, here, process
+from service.served import Elsewhere, Hands, Here, here, process
 from service.test_offers import articles, news
 from service.test_slates import told
 from storage.server import Server
@@ -44,6 +44,22 @@ def test_a_slate_that_comes_again_gets_its_first_answer(tmp_path: Path) -> None:
         served.post("decide", {"context": {}, "arms": ["x"], "id": slot_id("t", "2")})
         assert served.post("decide", asked | {"id": "t"}, status=409)["code"] == "conflict"
         assert served.get("/v1/stats")["head"] == 9  # two slots of it are in the log, and were not answered
+
+
+def test_slates_without_an_id_that_come_at_once_are_their_own(tmp_path: Path) -> None:
+    """Also in one millisecond, and while the state learns: no slate gets the answer of another."""
+    with here(news(tmp_path), clock=Hands().clock()) as served:
+
+        async def all_of_them() -> list[Any]:
+            async with served.experiment().follower.learning:  # none of them is filled before all have come
+                asked = {"context": {"hour": 1}, "arms": articles(0, 4), "slots": 2}
+                calls = [asyncio.create_task(served.client.post("/v1/decide", json=asked)) for _ in range(6)]
+                await asyncio.sleep(0.1)
+            return [(await call).json() for call in calls]
+
+        answers = served.portal.call(all_of_them)
+        assert all(answer["new"] for answer in answers)
+        assert len({answer["slate"] for answer in answers}) == 6
 
 
 def test_calls_for_one_slate_at_once_have_one_answer(tmp_path: Path) -> None:

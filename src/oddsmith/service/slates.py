@@ -41,7 +41,10 @@ async def decide_slate(experiment: Experiment, message: Decide, sender: str) -> 
     A slate that was decided before gets its first answer.
     """
     slots = _checked_slots(experiment, message)
-    slate = message.id or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
+    slate = message.id
+    if slate is None:  # a step of its own, for others may ask before the first slot takes one
+        experiment.steps += 1
+        slate = f"{int(experiment.clock() * 1000):011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
     held = experiment.follower.learning if experiment.follower.now.in_place else nullcontext()
     async with held:  # one state for all of them
         made = await _fill(experiment, message, slate, slots, sender)
