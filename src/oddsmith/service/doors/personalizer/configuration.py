@@ -14,10 +14,11 @@ from oddsmith.errors import InvalidInput
 from oddsmith.policies.judge import gts_inside
 from oddsmith.service.doors.door import Refused, Visit
 from oddsmith.service.doors.personalizer.durations import iso, seconds_of, time_span
+from oddsmith.service.doors.personalizer.ids import request_id
 from oddsmith.service.doors.personalizer.messages import ServiceConfiguration
 from oddsmith.service.experiment import Experiment
 from oddsmith.storage.changes import setting_of
-from oddsmith.storage.events import SETTINGS, ConfigurationChange, is_id
+from oddsmith.storage.events import SETTINGS, ConfigurationChange
 
 __all__ = ["configuration", "configure"]
 
@@ -45,8 +46,7 @@ async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
         _check(experiment, before, after)
         changed = [name for name in after if after[name] != before.get(name)]
         if changed:
-            sent = visit.header(b"x-ms-client-request-id")
-            key = sent if sent is not None and is_id(sent) else uuid4().hex
+            key = request_id(visit) or uuid4().hex
             event = ConfigurationChange(SETTINGS, _value(after), experiment.clock(), key, visit.sender)
             await experiment.append(event)
             await experiment.take_settings()

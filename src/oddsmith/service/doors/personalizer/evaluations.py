@@ -17,12 +17,13 @@ from oddsmith.service.doors.door import NO_CONTENT, Refused, Visit
 from oddsmith.service.doors.personalizer import evaluation_process
 from oddsmith.service.doors.personalizer.evaluation_messages import ApplyContract, EvaluationContract
 from oddsmith.service.doors.personalizer.facts import date_range, fixed
+from oddsmith.service.doors.personalizer.ids import checked_id, request_id
 from oddsmith.service.doors.personalizer.times import seconds_of, time_text
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.long_reads import Busy
 from oddsmith.service.response import JSON, Response
 from oddsmith.storage.base import Line
-from oddsmith.storage.events import ConfigurationChange, is_id
+from oddsmith.storage.events import ConfigurationChange
 
 __all__ = ["apply_evaluation", "create_evaluation", "delete_evaluation", "evaluation", "evaluations"]
 __all__ += ["put_evaluation"]
@@ -46,16 +47,12 @@ class _Kept(NamedTuple):
 
 async def create_evaluation(experiment: Experiment, visit: Visit) -> Response:
     """Keep a question, and begin with it; a request that is sent again, by its id, is no second one."""
-    sent = visit.header(b"x-ms-client-request-id")
-    return await _create(experiment, visit, sent if sent is not None and is_id(sent) else str(uuid4()))
+    return await _create(experiment, visit, request_id(visit) or str(uuid4()))
 
 
 async def put_evaluation(experiment: Experiment, visit: Visit) -> Response:
     """Keep a question under the caller's id; the same one again changes nothing."""
-    id = visit.parameters["id"]
-    if not is_id(id):
-        raise InvalidInput(f"id of an evaluation must have 1 to 256 characters, none of them NUL; got {id!r:.60}")
-    return await _create(experiment, visit, id)
+    return await _create(experiment, visit, checked_id("id of an evaluation", visit.parameters["id"]))
 
 
 async def evaluations(experiment: Experiment, _: Visit) -> Response:

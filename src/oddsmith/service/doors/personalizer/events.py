@@ -5,10 +5,10 @@ from uuid import uuid4
 from oddsmith.errors import Conflict
 from oddsmith.service import handlers
 from oddsmith.service.doors.door import NO_CONTENT, Visit
+from oddsmith.service.doors.personalizer.ids import request_id
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import Activate, RewardGiven
 from oddsmith.service.response import Response
-from oddsmith.storage.events import is_id
 
 __all__ = ["activate", "part_key", "reward"]
 
@@ -34,5 +34,4 @@ def part_key(experiment: Experiment, visit: Visit) -> str:
     """What tells the parts of a sum apart: the id of the request, so that one that is sent again counts once."""
     if experiment.settings.rule == "first":
         return ""
-    sent = visit.header(b"x-ms-client-request-id")
-    return sent if sent is not None and is_id(sent) else uuid4().hex
+    return request_id(visit) or uuid4().hex

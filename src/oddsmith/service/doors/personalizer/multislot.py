@@ -7,6 +7,7 @@ from oddsmith.service import handlers
 from oddsmith.service.doors.door import NO_CONTENT, Visit
 from oddsmith.service.doors.personalizer.events import part_key
 from oddsmith.service.doors.personalizer.features import flat_features
+from oddsmith.service.doors.personalizer.ids import checked_id, event_id, text_of
 from oddsmith.service.doors.personalizer.messages import (
     MultiSlotAnswer,
     MultiSlotRequest,
@@ -14,7 +15,7 @@ from oddsmith.service.doors.personalizer.messages import (
     PageSlot,
     SlotShown,
 )
-from oddsmith.service.doors.personalizer.ranking import check_same, checked_id, event_id, offer_of, text_of
+from oddsmith.service.doors.personalizer.ranking import check_same, offer_of
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import Activate, Decide, ErrorAnswer, RewardBatch, RewardEntry, SlotEntry
 from oddsmith.service.response import Response

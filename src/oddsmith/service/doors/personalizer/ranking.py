@@ -6,12 +6,12 @@ from oddsmith.errors import InvalidInput
 from oddsmith.service.deciding import decide
 from oddsmith.service.doors.door import Visit
 from oddsmith.service.doors.personalizer.features import flat_features
-from oddsmith.service.doors.personalizer.messages import Action, Id, RankAnswer, Ranked, RankRequest
+from oddsmith.service.doors.personalizer.ids import event_id, text_of
+from oddsmith.service.doors.personalizer.messages import Action, RankAnswer, Ranked, RankRequest
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.messages import DecideEntry
-from oddsmith.storage.events import LONGEST_ID, is_id
 
-__all__ = ["check_same", "checked_id", "event_id", "offer_of", "rank", "ranking_of", "text_of"]
+__all__ = ["check_same", "offer_of", "rank", "ranking_of"]
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
@@ -65,27 +65,6 @@ def check_same(
     if others or any(share and arm not in eligible for arm, share in odds.items()):
         had = f"eventId {event!r} was ranked before with other actions"
         raise InvalidInput(f"{had}; send the same ones, or another eventId")
-
-
-def text_of(id: Id) -> str:
-    """An id as text; numbers are written as JSON has them."""
-    return id if isinstance(id, str) else str(id)
-
-
-def event_id(given: Id | None, visit: Visit) -> str | None:
-    """The id of an event: as it is given, or that of the request, so that one that is sent again is no second event."""
-    if given is None:
-        sent = visit.header(b"x-ms-client-request-id")
-        return sent if is_id(sent) else None
-    return checked_id("eventId", given)
-
-
-def checked_id(what: str, given: Id) -> str:
-    """An id as text; one that cannot be kept is refused."""
-    id = text_of(given)
-    if not is_id(id):
-        raise InvalidInput(f"{what} must have 1 to {LONGEST_ID} characters, none of them NUL; got {id!r:.60}")
-    return id
 
 
 def ranking_of(odds: Mapping[str, float], arms: Sequence[str], excluded: Collection[str], drawn: str) -> list[Ranked]:
