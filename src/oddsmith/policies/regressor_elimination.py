@@ -178,6 +178,17 @@ def balanced(
     >>> balanced(np.eye(2)[[[0, 0, 1], [0, 1, 1]]], np.array([0.5, 0.5]), slack=1e-7).round(2)
     array([0.5, 0. , 0.5])
     """
+    return balance_and_passes(proposals, context_odds, alive, start, slack)[0]
+
+
+def balance_and_passes(
+    proposals: Array,
+    context_odds: Array,
+    alive: Bools | None = None,
+    start: Array | None = None,
+    slack: float = BALANCE_SLACK,
+) -> tuple[Array, int]:
+    """The balanced distribution, and how often all ballots of those alive were read for it."""
     keep = np.ones(proposals.shape[1], np.bool_) if alive is None else alive
     ballots = proposals[:, keep]
     proposed = (ballots > 0).any(axis=1)
@@ -185,7 +196,9 @@ def balanced(
     mass = np.full(ballots.shape[1], 1 / ballots.shape[1])
     if start is not None and start[keep].sum() > 0:  # a step from where it was; none starts at 0, to stay there
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
-    for _ in range(100_000):
+    passes = 0
+    while passes < 100_000:
+        passes += 1
         odds = np.einsum("n,xnk->xk", mass, ballots)
         inverse = np.where(proposed, 1 / np.where(odds > 0, odds, 1.0), 0.0) * context_odds[:, None]
         ratio = np.einsum("xnk,xk->n", ballots, inverse) / size
@@ -195,4 +208,4 @@ def balanced(
         mass /= mass.sum()
     balance = np.zeros(len(keep))
     balance[keep] = mass
-    return balance
+    return balance, passes

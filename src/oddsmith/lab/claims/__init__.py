@@ -1,41 +1,44 @@
-"""The paper's claims as experiments, by name."""
+"""The paper's claims as experiments, by name: first those that claim something, then figures."""
 
-from collections.abc import Callable
-
-from oddsmith.lab.claims import circumstances, conditions, exploration, gallery_worlds, lemma, news, priors, special
-from oddsmith.lab.claims.adversary import adversary
-from oddsmith.lab.claims.base import Outcome, Sizes
-from oddsmith.lab.claims.continuous import continuous
-from oddsmith.lab.claims.covers import covers
-from oddsmith.lab.claims.horizon import horizon
-from oddsmith.lab.claims.slopes import slopes
+from oddsmith.lab.claims.adversary import ADVERSARY
+from oddsmith.lab.claims.agnostic import HEDGE
+from oddsmith.lab.claims.base import Experiment
+from oddsmith.lab.claims.circumstances import LEARNING_RATE, MISSPECIFIED, ROUNDING, SWITCHING
+from oddsmith.lab.claims.conditions import CONDITIONS
+from oddsmith.lab.claims.continuous import CONTINUOUS
+from oddsmith.lab.claims.covers import COVERS
+from oddsmith.lab.claims.delay import DELAY
+from oddsmith.lab.claims.elimination import ELIMINATION
+from oddsmith.lab.claims.exploration import EXPLORATION, PHASE
+from oddsmith.lab.claims.gallery_worlds import GALLERY
+from oddsmith.lab.claims.horizon import HORIZON
+from oddsmith.lab.claims.lemma import LEMMA_1
+from oddsmith.lab.claims.news import LIVES, MEMORY
+from oddsmith.lab.claims.priors import BAYES, PRIOR
+from oddsmith.lab.claims.special import SPECIAL_CASE
 
 __all__ = ["EXPERIMENTS"]
 
-EXPERIMENTS: dict[str, Callable[[Sizes], Outcome]] = {
-    "horizon": horizon,
-    "prior": priors.prior,
-    "bayes": priors.bayes,
-    "lemma1": lemma.lemma_1,
-    "conditions": conditions.conditions,
-    "thompson": special.special_case,
-    "exploration": exploration.exploration,
-    "phase": exploration.phase,
-    "delay": circumstances.delay,
-    "eta": circumstances.learning_rate,
-    "switching": circumstances.switching,
-    "misspecified": circumstances.misspecified,
-    "rounding": circumstances.rounding,
-    "adversary": adversary,
-    "covers": covers,
-    "rates": slopes,
-    "gallery-benign": gallery_worlds.benign,
-    "gallery-pessimistic": gallery_worlds.pessimistic,
-    "gallery-adversarial": gallery_worlds.adversarial,
-    "gallery-linear": gallery_worlds.linear,
-    "gallery-real": gallery_worlds.real,
-    "gallery-cheap": gallery_worlds.cheap,
-    "continuous": continuous,
-    "news-memory": news.memory,
-    "news-lives": news.lives,
+EXPERIMENTS: dict[str, Experiment] = {
+    "thompson": SPECIAL_CASE,
+    "conditions": CONDITIONS,
+    "lemma1": LEMMA_1,
+    "exploration": EXPLORATION,
+    "phase": PHASE,
+    "delay": DELAY,
+    "elimination": ELIMINATION,
+    "agnostic": HEDGE,
+    "continuous": CONTINUOUS,
+    "news-memory": MEMORY,
+    "news-lives": LIVES,
+    "horizon": HORIZON,
+    "prior": PRIOR,
+    "bayes": BAYES,
+    "adversary": ADVERSARY,
+    "eta": LEARNING_RATE,
+    "switching": SWITCHING,
+    "misspecified": MISSPECIFIED,
+    "rounding": ROUNDING,
+    "covers": COVERS,
+    **GALLERY,
 }

@@ -1,46 +1,67 @@
-"""A claim and what was found: the pieces every experiment is made of."""
+"""Rules, claims and experiments: what is accepted is stated first, then something is run, then it is judged."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Real
 from oddsmith.experts.base import Experts
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.problems import Problem, table_problem
-from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.simulate import simulate
-from oddsmith.losses import LOSSES
+from oddsmith.losses import LOSSES, Loss
 from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.over_experts import Prior
 from oddsmith.reports.page import Figure, Table
 from oddsmith.worlds.tables import random_table
 
-__all__ = [
-    "Claim",
-    "Outcome",
-    "Sizes",
-    "at_most",
-    "between",
-    "gts",
-    "in_order",
-    "instance",
-    "measure",
-    "no_more",
-    "shown",
-]
+__all__ = ["Break", "Claim", "Experiment", "Outcome", "Rule", "Setup", "instance", "measure", "shown"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A statement, where it comes from, and what is accepted, in words, before anything is run.
+
+    `false_alarm` bounds the probability that the statement is rejected although it is true, over all `cases` together:
+    0 where numbers are exact. Where the truth is not known in advance, `false_pass` bounds the probability that the
+    statement passes although it is false.
+    """
+
+    statement: str
+    where: str
+    accept: str
+    false_alarm: float | None = 0.0
+    cases: int = 1
+    false_pass: float | None = None
+
+    @property
+    def level(self) -> float:
+        """The probability of error that one case may have."""
+        rate = self.false_alarm if self.false_pass is None else self.false_pass
+        assert rate is not None
+        return rate / self.cases
+
+    @property
+    def errors(self) -> str:
+        """How often the rule errs.
+
+        >>> Rule("s", "w", "a").errors, Rule("s", "w", "a", 1e-4, 3).errors
+        ('exact: none', 'false alarms ≤ 0.0001')
+        """
+        if self.false_pass is not None:
+            return f"passes if false ≤ {self.false_pass:g}"
+        return f"false alarms ≤ {self.false_alarm:g}" if self.false_alarm else "exact: none"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the report: what is claimed, where, what theory predicts, what was measured, and whether it holds."""
+    """A case of a rule: what theory predicts, what was measured, and whether the rule accepts it."""
 
-    what: str
-    where: str
+    rule: Rule
+    case: str
     predicted: str
     measured: str
     holds: bool
@@ -51,7 +72,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found, with figures and the words around them."""
+    """What an experiment found: claims, and figures and tables that claim nothing, with the words around them."""
 
     title: str
     text: str
@@ -61,10 +82,29 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How large experiments are: `steps` are divided and `runs` are cut for a quick look."""
+class Break:
+    """Something done wrong on purpose, to see that a claim notices: what is played, not what is predicted, changes.
+
+    `eta` and `gamma` are factors, `shift` is added to every prediction inside the loss, `other` names what only one
+    experiment can do wrong.
+    """
+
+    name: str
+    eta: float = 1.0
+    gamma: float = 1.0
+    shift: float = 0.0
+    other: str = ""
+
+
+RIGHT = Break("nothing")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How large an experiment is, and what is done wrong in it: nothing, but for trials of its power."""
 
     quick: bool
+    broken: Break = RIGHT
 
     def steps(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -72,25 +112,68 @@ class Sizes:
     def runs(self, full: int = 100) -> int:
         return min(full, 24) if self.quick else full
 
+    def eta(self, right: float) -> float:
+        """The learning rate that is played where this one is right."""
+        return right * self.broken.eta
+
+    def gamma(self, right: float) -> float:
+        """The exploration that is played where this one is right."""
+        return right * self.broken.gamma
+
+    def loss(self, name: str) -> Loss:
+        """The loss that is played."""
+        return partial(_shifted, LOSSES[name], self.broken.shift) if self.broken.shift else LOSSES[name]
+
+    def gts(
+        self,
+        experts: Experts | Array,
+        loss: str = "log",
+        *,
+        eta: float = 0.5,
+        gamma: float = 0.0,
+        prior: Prior = None,
+        share: float = 0.0,
+    ) -> GeneralizedThompsonSampling:
+        """GTS over experts or a table of them, by the name of its loss, as it is played."""
+        bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
+        settings: Any = {"eta": self.eta(eta), "gamma": self.gamma(gamma), "prior": prior, "share": share}
+        return GeneralizedThompsonSampling(bank, self.loss(loss), **settings)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A function from a setup to an outcome, its rules, and what can be done wrong in it.
+
+    An experiment without rules shows figures and claims nothing.
+    """
+
+    run: Callable[[Setup], Outcome]
+    rules: tuple[Rule, ...] = ()
+    breaks: tuple[Break, ...] = ()
+
+    def __call__(self, setup: Setup) -> Outcome:
+        """What is found; every claim is a case of one of the rules, no rule has more cases than it states."""
+        outcome = self.run(setup)
+        for rule in {claim.rule for claim in outcome.claims} | set(self.rules):
+            cases = sum(claim.rule == rule for claim in outcome.claims)
+            if rule not in self.rules or not 0 < cases <= rule.cases:
+                raise AssertionError(f"{outcome.title}: {rule.statement!r} has {cases} cases, of {rule.cases} stated")
+        return outcome
+
+    def broken(self, setup: Setup, wrong: Break) -> Outcome:
+        """What is found where this is done wrong."""
+        return self(replace(setup, broken=wrong))
+
+
+def _shifted(loss: Loss, shift: float, prediction: Array, reward: Real) -> Array:
+    """The loss of predictions that are off by `shift`, within [0.001, 0.999]."""
+    return loss(np.clip(prediction + shift, 0.001, 0.999), reward)
+
 
 def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Problem:
     """A benign problem: `random_table`, whose first expert is true."""
     table = random_table(contexts, experts, arms, seed)
     return table_problem(table, contexts=np.arange(contexts))
-
-
-def gts(
-    experts: Experts | Array,
-    loss: str = "log",
-    *,
-    eta: float = 0.5,
-    gamma: float = 0.0,
-    prior: Prior = None,
-    share: float = 0.0,
-) -> GeneralizedThompsonSampling:
-    """GTS over experts or a table of them, by the name of its loss."""
-    bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
-    return GeneralizedThompsonSampling(bank, LOSSES[loss], eta=eta, gamma=gamma, prior=prior, share=share)
 
 
 measure = partial(simulate, seed=1)
@@ -105,33 +188,3 @@ def shown(mean: float, error: float) -> str:
     """
     places = 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3
     return f"{mean:,.{places}f} ± {error:.2g}"
-
-
-def at_most(what: str, where: str, totals: Any, bound: float, *, steps: int | None = None) -> Claim:
-    """The claim that a mean is at most a bound: it fails if the mean is above it by any amount.
-
-    With `steps`, a bound that has been cut to them is marked as empty.
-    """
-    mean, error = mean_and_error(np.asarray(totals))
-    predicted = f"≤ {bound:,.4g}" if bound < 1000 else f"≤ {bound:,.0f}"
-    if steps is not None and bound >= steps:
-        predicted += " = T, says nothing"
-    return Claim(what, where, predicted, shown(mean, error), mean <= bound)
-
-
-def no_more(what: str, where: str, value: float, most: float, *, form: str = ".3f", why: str = "") -> Claim:
-    """The claim that a number is at most another, which is printed with the reason for it."""
-    return Claim(what, where, f"≤ {most:g}{why}", f"{value:{form}}", value <= most)
-
-
-def between(what: str, where: str, value: float, low: float, high: float, *, error: float | None = None) -> Claim:
-    """The claim that a number lies in a range, which is printed."""
-    span = f"{low:g} to {high:g}" if high < np.inf else f"≥ {low:g}"
-    measured = f"{value:.3g}" if error is None else shown(value, error)
-    return Claim(what, where, span, measured, low <= value <= high)
-
-
-def in_order(what: str, where: str, names: Sequence[str], means: Sequence[float]) -> Claim:
-    """The claim that means increase in the order of their names."""
-    measured = ", ".join(f"{mean:.3g}" for mean in means)
-    return Claim(what, where, " < ".join(names), measured, all(a < b for a, b in pairwise(means)))

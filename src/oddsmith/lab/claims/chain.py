@@ -11,10 +11,10 @@ import numpy as np
 
 from oddsmith.arrays import Array
 
-__all__ = ["INSTANCE", "exact_error", "exact_regret", "spacing"]
+__all__ = ["GAP", "INSTANCE", "WIN", "exact_error", "exact_regret", "exact_regret_at", "exploring", "spacing"]
 
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
-_WIN, _GAP = 0.9, 0.4
+WIN, GAP = 0.9, 0.4
 _LOW, _HIGH = -60, 280  # beyond them the missing probability, or the regret, is below 1e-50
 
 
@@ -34,21 +34,41 @@ def exact_regret(loss: str, *, eta: float, gamma: float, prior: float, doublings
     >>> round(float(regret[-1]), 6)
     9.0
     """
-    explore = _explore(loss, eta, gamma, prior)
+    power, start = _chain(loss, eta=eta, gamma=gamma, prior=prior)
+    regret = [power[start, -1]]
+    for _ in range(doublings):
+        power = power @ power
+        regret.append(power[start, -1])
+    horizons: Array = np.exp2(np.arange(doublings + 1, dtype=np.float64))
+    return horizons, np.array(regret)
+
+
+def exact_regret_at(loss: str, *, eta: float, gamma: float, prior: float, steps: int) -> float:
+    """The exact expected regret after any number of steps, by the powers of two it is made of.
+
+    >>> round(exact_regret_at("log", eta=0.5, gamma=0.0, prior=0.1, steps=1000), 6)
+    8.907803
+    """
+    power, start = _chain(loss, eta=eta, gamma=gamma, prior=prior)
+    here = np.eye(len(power))[start]
+    while steps:
+        here = here @ power if steps % 2 else here
+        power, steps = power @ power, steps // 2
+    return float(here[-1])
+
+
+def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
+    """The matrix of one step, whose last column collects regret, and the state to begin in."""
+    explore, start = exploring(loss, eta=eta, gamma=gamma, prior=prior)
     size = len(explore)
     power = np.zeros((size + 1, size + 1))
     for i in range(size):
-        power[i, min(i + 1, size - 1)] += explore[i] * _WIN
-        power[i, max(i - 1, 0)] += explore[i] * (1 - _WIN)
+        power[i, min(i + 1, size - 1)] += explore[i] * WIN
+        power[i, max(i - 1, 0)] += explore[i] * (1 - WIN)
         power[i, i] += 1 - explore[i]
-    power[:size, size] = _GAP * (1 - explore)  # the last column collects regret
+    power[:size, size] = GAP * (1 - explore)
     power[size, size] = 1.0
-    regret = [power[-_LOW, size]]
-    for _ in range(doublings):
-        power = power @ power
-        regret.append(power[-_LOW, size])
-    horizons: Array = np.exp2(np.arange(doublings + 1, dtype=np.float64))
-    return horizons, np.array(regret)
+    return power, start
 
 
 def exact_error(loss: str, *, eta: float, gamma: float, prior: float, steps: int, runs: int) -> float:
@@ -57,26 +77,25 @@ def exact_error(loss: str, *, eta: float, gamma: float, prior: float, steps: int
     >>> round(exact_error("log", eta=0.5, gamma=0.0, prior=0.1, steps=64, runs=100), 4)
     0.5876
     """
-    explore = _explore(loss, eta, gamma, prior)
-    cost = _GAP * (1 - explore)
+    explore, at = exploring(loss, eta=eta, gamma=gamma, prior=prior)
+    cost = GAP * (1 - explore)
     first, second = np.zeros_like(cost), np.zeros_like(cost)  # E of the regret to come and of its square, by state
     for _ in range(steps):
         second = cost**2 + 2 * cost * _ahead(first, explore) + _ahead(second, explore)
         first = cost + _ahead(first, explore)
-    at = -_LOW
     return float(np.sqrt(max(second[at] - first[at] ** 2, 0.0) / runs))
 
 
-def _explore(loss: str, eta: float, gamma: float, prior: float) -> Array:
-    """The probability of arm 2 in every state."""
+def exploring(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
+    """The probability of arm 2 in every state, and the place of the state without wins and losses."""
     wins = np.arange(_LOW, _HIGH + 1)
     with np.errstate(over="ignore"):
         leader = 1 / (1 + (1 - prior) / prior * np.exp(-wins * spacing(loss, eta)))
     explore: Array = (1 - gamma) * leader + gamma / 2
-    return explore
+    return explore, -_LOW
 
 
 def _ahead(values: Array, explore: Array) -> Array:
     """The expected value after one step, by state; the outermost states stay where they are."""
     won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-    return values + explore * (_WIN * won + (1 - _WIN) * lost - values)
+    return values + explore * (WIN * won + (1 - WIN) * lost - values)

@@ -6,13 +6,14 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.arrays import Array, Real
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, no_more
+from oddsmith.lab.claims.base import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.lab.claims.judging import equal, least, most, within
 from oddsmith.losses import Loss, log_loss, square_loss
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, DASHES, EDGE, INK, legend, panels, svg
 from oddsmith.theory.constants import kappa1_averaged
 
-__all__ = ["conditions"]
+__all__ = ["CONDITIONS"]
 
 
 def absolute(prediction: Array, reward: Real) -> Array:
@@ -50,9 +51,31 @@ _FAILING: dict[str, tuple[Loss, str]] = {
 }
 
 
-def conditions(sizes: Sizes) -> Outcome:
+C1 = Rule("C1: the truth has the smallest expected loss", "Section 4", "E lhat ≥ 0 on the whole grid", cases=2)
+C2 = Rule(
+    "C2, averaged over the posterior: small loss means small regret",
+    "docs/math 3.2",
+    "regret ≤ kappa_1 √loss in every random instance",
+    cases=2,
+)
+C3 = Rule("C3: shifted losses are bounded", "Section 4", "largest |lhat| on the grid is the bound, to 1e-12", cases=2)
+C4 = Rule(
+    "C4: the second moment of shifted losses is at most kappa_2 times their mean",
+    "Section 4.2, Lemma 3",
+    "no ratio on the grid is above kappa_2, and the largest is within 1 % of it",
+    cases=7,
+)
+FAILING = Rule(
+    "Losses whose best prediction is not the mean fail", "docs/math 4", "certify names the condition", cases=5
+)
+SHIFTED = Break("the loss sees predictions that are off by 0.1", shift=0.1)
+DROPPED = Break("gamma is dropped from the odds, not from kappa_1", gamma=0.0)
+AIMED = Break("every loss is the square loss", other="square")
+
+
+def conditions(setup: Setup) -> Outcome:
     """C1 to C4 hold for square and log loss with the constants of theory; losses not aimed at the mean fail."""
-    claims = _shifted() + _second(sizes) + _curve() + _failing()
+    claims = _shifted(setup) + _second(setup) + _curve(setup) + _failing(setup)
     text = (
         "C1: the truth has the smallest expected loss. C2: small loss means small regret, through kappa_1. C3: shifted "
         "losses are bounded. C4: their second moment is at most kappa_2 times their mean."
@@ -76,48 +99,33 @@ def _grid(low: float, high: float, n: int = 601) -> tuple[Array, Array]:
     return f[f != g], g[f != g]
 
 
-def _shifted() -> list[Claim]:
-    """C1 and C3: sign of the mean and range of the shifted loss, on a grid."""
+def _shifted(setup: Setup) -> list[Claim]:
+    """C1 and C3: sign of the mean and range of the shifted loss, on a grid; C4 for square loss."""
     claims = []
-    for name, loss, (low, high), widest in (
-        ("square", square_loss, (0.0, 1.0), 1.0),
-        ("log", log_loss, (0.05, 0.95), log(19)),
-    ):
-        f, g = _grid(low, high)
-        first, _ = moments(loss, f, g)
-        range_of = max(float(np.abs(loss(g, r) - loss(f, r)).max()) for r in (0.0, 1.0))
-        where = f"predictions in [{low:g}, {high:g}]"
+    for name, (low, high), widest in (("square", (0.0, 1.0), 1.0), ("log", (0.05, 0.95), log(19))):
+        (f, g), loss = _grid(low, high), setup.loss(name)
+        win, lose = loss(g, 1.0) - loss(f, 1.0), loss(g, 0.0) - loss(f, 0.0)
+        where = f"{name} loss, predictions in [{low:g}, {high:g}]"
         claims += [
-            Claim(
-                f"C1, {name} loss: least E lhat, {where}", "Section 4", "≥ 0", f"{first.min():.1e}", first.min() >= 0
-            ),
-            Claim(
-                f"C3, {name} loss: largest |lhat|, {where}",
-                "Section 4",
-                f"≤ {widest:.4g}",
-                f"{range_of:.4g}",
-                range_of <= widest + 1e-12,
-            ),
+            least(C1, where, float((f * win + (1 - f) * lose).min()), 0.0),
+            equal(C3, where, float(np.abs([win, lose]).max()), widest, off=1e-12),
         ]
     f, g = _grid(0.0, 1.0)
-    first, second = moments(square_loss, f, g)
-    found = float((second / first).max())
-    held = 1.33 < found <= 4 / 3 + 1e-9
-    claims.append(
-        Claim("C4, square loss: largest E lhat²/E lhat", "Section 4.2", "4/3 (the paper: 4)", f"{found:.5f}", held)
-    )
-    return claims
+    first, second = moments(setup.loss("square"), f, g)
+    ratios = second[first > 1e-14] / first[first > 1e-14]
+    return [*claims, within(C4, "square loss", float(ratios.max()), 0.99 * 4 / 3, 4 / 3 + 1e-9)]
 
 
-def _second(sizes: Sizes) -> list[Claim]:
+def _second(setup: Setup) -> list[Claim]:
     """C2 averaged over the posterior, on random instances: regret over kappa_1 sqrt(gap)."""
     rng, worst = np.random.default_rng(0), {"square": 0.0, "log": 0.0}
-    for _ in range(sizes.steps(20_000, 4000)):
+    for _ in range(setup.steps(20_000, 4000)):
         n, arms, gamma = int(rng.integers(2, 6)), int(rng.integers(2, 6)), float(rng.uniform(0.02, 1))
         table = np.clip(rng.beta(0.5, 0.5, (n, arms)), 1e-3, 1 - 1e-3)
         weights = rng.dirichlet(np.full(n, 0.3))
         votes = table.argmax(axis=1)
-        odds = (1 - gamma) * np.bincount(votes, weights, arms) + gamma / arms
+        played = setup.gamma(gamma)
+        odds = (1 - played) * np.bincount(votes, weights, arms) + played / arms
         regret = weights @ (table[0].max() - table[0][votes])
         kl = table[0] * np.log(table[0] / table) + (1 - table[0]) * np.log((1 - table[0]) / (1 - table))
         kappa = kappa1_averaged(arms, gamma)
@@ -125,18 +133,17 @@ def _second(sizes: Sizes) -> list[Claim]:
             mass = float(weights @ (gap @ odds))
             if mass > 0:
                 worst[name] = max(worst[name], float(regret / (kappa * np.sqrt(mass))))
-    what = "loss: largest regret / (kappa_1 √loss), random instances"
-    return [no_more(f"C2, {name} {what}", "Section 4", ratio, 1) for name, ratio in worst.items()]
+    return [most(C2, f"{name} loss: largest regret / (kappa_1 √loss)", ratio, 1.0) for name, ratio in worst.items()]
 
 
-def _supremum(beta: float) -> float:
+def _supremum(beta: float, loss: Loss = log_loss) -> float:
     """The largest E lhat²/E lhat of log loss with log ratios up to beta/2, on a grid that goes to the corner."""
     f = np.concatenate([np.geomspace(1e-9, 0.5, 300), np.linspace(0.5, 1 - 1e-6, 200)])[:, None]
     g = f * np.exp(-np.linspace(-1, 1, 401) * beta / 2)
     inside = (g > 0) & (g < 1) & (np.abs(g - f) > 1e-12 * f)
     f, g = np.broadcast_to(f, g.shape)[inside], g[inside]
     allowed = np.abs(np.log((1 - f) / (1 - g))) <= beta / 2
-    first, second = moments(log_loss, f[allowed], g[allowed])
+    first, second = moments(loss, f[allowed], g[allowed])
     keep = first > 1e-14
     return float((second[keep] / first[keep]).max()) / beta
 
@@ -144,26 +151,23 @@ def _supremum(beta: float) -> float:
 _BETAS = (0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
 
 
-def _curve() -> list[Claim]:
+def _curve(setup: Setup) -> list[Claim]:
     claims = []
     for beta in _BETAS:
-        formula, found = theory.kappa2("log", beta=beta), _supremum(beta)
-        held = found <= formula * (1 + 1e-6) and found > 0.99 * formula
-        claims.append(
-            Claim(f"C4, log loss: kappa_2 at beta = {beta:g}", "Lemma 3", f"{formula:.5f}", f"{found:.5f}", held)
-        )
+        formula, found = theory.kappa2("log", beta=beta), _supremum(beta, setup.loss("log"))
+        claims.append(within(C4, f"log loss, beta = {beta:g}", found, 0.99 * formula, formula * (1 + 1e-6)))
     return claims
 
 
-def _failing() -> list[Claim]:
+def _failing(setup: Setup) -> list[Claim]:
     claims = []
     for name, (loss, condition) in _FAILING.items():
-        found = theory.certify(loss).counterexample
+        found = theory.certify(square_loss if setup.broken.other == "square" else loss).counterexample
         held = found is not None and found.condition == condition
         measured = (
             "no counterexample" if found is None else f"{found.condition} at f = {found.f:.3g}, g = {found.g:.3g}"
         )
-        claims.append(Claim(f"{name} loss fails", "docs/math 4", condition, measured, held))
+        claims.append(Claim(FAILING, f"{name} loss", condition, measured, held))
     return claims
 
 
@@ -216,3 +220,6 @@ def _bad_figure() -> Figure:
     legend(panel)
     caption = "A loss below zero prefers a wrong prediction to the truth: such losses learn the wrong expert."
     return Figure(svg(figure), caption)
+
+
+CONDITIONS = Experiment(conditions, (C1, C2, C3, C4, FAILING), (SHIFTED, DROPPED, AIMED))

@@ -5,27 +5,24 @@ import numpy as np
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
-from oddsmith.lab.claims.base import Outcome, Sizes, between, instance
+from oddsmith.lab.claims.base import Experiment, Outcome, Setup, instance
 from oddsmith.lab.claims.chain import INSTANCE
 from oddsmith.lab.claims.gallery import show
 from oddsmith.lab.problems import Problem, column_names, table_problem
-from oddsmith.lab.simulate import simulate
-from oddsmith.policies.fastcb import FastCB
-from oddsmith.policies.recipes import squarecb
 from oddsmith.worlds.adversarial import AdaptiveAdversary
 from oddsmith.worlds.linear import LogisticWorld
 from oddsmith.worlds.tables import TableWorld, random_table
 
-__all__ = ["adversarial", "benign", "cheap", "linear", "pessimistic", "real"]
+__all__ = ["GALLERY"]
 
 
-def benign(sizes: Sizes) -> Outcome:
+def benign(setup: Setup) -> Outcome:
     """A random table, 32 experts, one of them true."""
     text = "Ten contexts, three arms, 32 experts, the first true. Linear policies see the context as one of ten."
-    return show(instance(), sizes, about=("Gallery: a benign world", text))
+    return show(instance(), setup, about=("Gallery: a benign world", text))
 
 
-def pessimistic(sizes: Sizes) -> Outcome:
+def pessimistic(setup: Setup) -> Outcome:
     """Two experts; the true one has a prior of a thousandth, and only it wants the arm that tells them apart."""
     prior = [1e-3, 1 - 1e-3]
     text = (
@@ -33,18 +30,18 @@ def pessimistic(sizes: Sizes) -> Outcome:
         "Policies that use no prior are not misled by it."
     )
     problem = table_problem(INSTANCE, contexts=np.arange(1), prior=prior)
-    return show(problem, sizes, about=("Gallery: a pessimistic world", text), runs=60)
+    return show(problem, setup, about=("Gallery: a pessimistic world", text), runs=60)
 
 
-def adversarial(sizes: Sizes) -> Outcome:
+def adversarial(setup: Setup) -> Outcome:
     """The adversary shows the context on which the current odds lose most."""
     table = random_table()
     text = "The benign table again, but an adversary who sees the policy's state picks the context, run by run."
     problem, about = table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0]))), "Gallery: an adversarial world"
-    return show(problem, sizes, about=(about, text), steps=(2000, 300), runs=16)
+    return show(problem, setup, about=(about, text), steps=(2000, 300), runs=16)
 
 
-def linear(sizes: Sizes) -> Outcome:
+def linear(setup: Setup) -> Outcome:
     """A logistic world in four dimensions; experts are 64 weight vectors of the same norm."""
     theta = np.array([1.5, -1.0, 0.5, 2.0])
     others = np.random.default_rng(3).standard_normal((63, 4))
@@ -52,10 +49,10 @@ def linear(sizes: Sizes) -> Outcome:
     text = "Each of three arms shows a direction in four dimensions; the chance of a reward is logistic in it."
     world, experts = LogisticWorld(theta, n_arms=3), LinearExperts(np.vstack([theta, others]))
     problem = Problem(world, experts, 0, columns=column_names(4))
-    return show(problem, sizes, about=("Gallery: a logistic world", text), steps=(2000, 400), runs=16)
+    return show(problem, setup, about=("Gallery: a logistic world", text), steps=(2000, 400), runs=16)
 
 
-def real(sizes: Sizes) -> Outcome:
+def real(setup: Setup) -> Outcome:
     """Handwritten digits; experts are four models trained on the first 150, linear policies learn from the pixels."""
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
@@ -79,20 +76,17 @@ def real(sizes: Sizes) -> Outcome:
     text = "1,647 handwritten digits, ten arms; four models trained on at most 150 digits are the experts."
     columns, sample = column_names(features.shape[1]), np.arange(0, 1647, 8)
     problem = Problem(world, experts, None, features, columns, sample)
-    return show(problem, sizes, about=("Gallery: real data", text), steps=(1600, 300), runs=8)
+    return show(problem, setup, about=("Gallery: real data", text), steps=(1600, 300), runs=8)
 
 
-def cheap(sizes: Sizes) -> Outcome:
+def cheap(setup: Setup) -> Outcome:
     """Small costs: mean rewards near 1, where FastCB's odds pay off (X13)."""
     table = 1 - np.clip(np.random.default_rng(7).beta(1, 12, (10, 32, 3)), 0.002, 0.95)
     text = "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows what the best policy pays."
     problem = table_problem(table, contexts=np.arange(10))
-    world, experts = problem.world, problem.experts
-    outcome = show(problem, sizes, about=("Gallery: small costs", text))
-    steps, runs = sizes.steps(3000, 1500), sizes.runs(40)
-    slow = simulate(squarecb(experts, n_arms=3, steps=steps), world, steps=steps, runs=runs, seed=2).total.mean()
-    fast = simulate(FastCB(experts, sharpness=30.0), world, steps=steps, runs=runs, seed=2).total.mean()
-    claim = between(
-        "FastCB's regret (Γ = 10 K) over SquareCB's (Γ of its bound)", "docs/math 5.3", float(fast / slow), 0.0, 0.6
-    )
-    return Outcome(outcome.title, outcome.text, (*outcome.claims, claim), outcome.figures, outcome.tables)
+    return show(problem, setup, about=("Gallery: small costs", text))
+
+
+GALLERY = {
+    f"gallery-{world.__name__}": Experiment(world) for world in (benign, pessimistic, adversarial, linear, real, cheap)
+}

@@ -7,31 +7,45 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.experts.learners import SharedExperts
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, in_order, measure, shown
-from oddsmith.lab.leaders import interval_of
+from oddsmith.lab.claims.base import Break, Experiment, Outcome, Rule, Setup, measure, shown
+from oddsmith.lab.claims.judging import above_zero
 from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.policies.auto import auto
 from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.reports.answer import interval
-from oddsmith.reports.page import Figure
+from oddsmith.reports.page import Figure, Table
 from oddsmith.reports.style import COLOURS, MARKERS, legend, panels, svg
 from oddsmith.worlds.news import ARTICLE_COLUMNS, NewsWorld
 
-__all__ = ["lives", "memory"]
+__all__ = ["LIVES", "MEMORY", "captured"]
 
-_WHERE = "decisions/040"
+REMEMBERS = Rule(
+    "A memory of each arm by its name adds to what is captured where a feature is hidden",
+    "decisions/040",
+    "Student's lower limit of the paired difference over runs is above 0",
+    None,
+    false_pass=0.025,
+)
+FALLS = Rule(
+    "Regret per step is smaller where arms live longer",
+    "decisions/040",
+    "Student's lower limit of the paired difference between lives is above 0",
+    None,
+    cases=2,
+    false_pass=0.05,
+)
+FORGETFUL = Break("learners remember no arm", other="forgetful")
+ALIKE = Break("all arms live as long", other="alike")
 _FORGETFUL = 1e300  # a pull so strong that memories are 0 in floats; a merely large one still breaks ties
 _SHORT, _LONG = 50, 800  # lives of articles
-_TEST = "> 0, by Student's 95 % interval of paired runs"
 
 
-def _learners(sizes: Sizes) -> GeneralizedThompsonSampling:
+def _learners(setup: Setup) -> GeneralizedThompsonSampling:
     """`auto()`, for a quick look without its forest."""
-    return auto(size="small" if sizes.quick else "normal")
+    return auto(size="small" if setup.quick else "normal")
 
 
-def _runs(sizes: Sizes) -> int:
-    return 4 if sizes.quick else 12
+def _runs(setup: Setup) -> int:
+    return 4 if setup.quick else 12
 
 
 def _forgetful(policy: GeneralizedThompsonSampling) -> GeneralizedThompsonSampling:
@@ -56,38 +70,44 @@ def captured(run: Run) -> Array:
     return share
 
 
-def _apart(what: str, differences: Array) -> Claim:
-    """The claim that runs differ by more than chance."""
-    span = interval_of(differences)
-    return Claim(what, _WHERE, _TEST, f"{span.value:.3f} {interval(span)}", span.low > 0)
-
-
-def memory(sizes: Sizes) -> Outcome:
+def memory(setup: Setup) -> Outcome:
     """Where the decisive feature is hidden, a memory by name earns much; where all is known it costs little."""
-    steps, runs, both = sizes.steps(2000, 800), _runs(sizes), _learners(sizes)
+    steps, runs, both = setup.steps(2000, 800), _runs(setup), _learners(setup)
+    both = _forgetful(both) if setup.broken.other == "forgetful" else both
     policies = {"features and memory": both, "features alone": _forgetful(both)}
     views: dict[str, tuple[str, ...]] = {"decisive one hidden": ("quality",)}
-    views |= {} if sizes.quick else {"all features": ()}
+    views |= {} if setup.quick else {"all features": ()}
     played = [(name, policy, view, hide) for name, policy in policies.items() for view, hide in views.items()]
-    played += [] if sizes.quick else [("names alone", both, "", ARTICLE_COLUMNS)]
+    played += [] if setup.quick else [("names alone", both, "", ARTICLE_COLUMNS)]
     shares = {
         (name, view): captured(measure(policy, _world(hide, _SHORT), steps=steps, runs=runs))
         for name, policy, view, hide in played
     }
     part = [shares[name, "decisive one hidden"] for name in policies]
-    claims = [_apart("share that memory adds, the decisive feature hidden", part[0] - part[1])]
-    if not sizes.quick:
-        full, names = [shares[name, "all features"] for name in policies], shares["names alone", ""]
-        cost, error = mean_and_error(full[1] - full[0])
-        what = "share that memory costs, all features shown"
-        claims.append(Claim(what, _WHERE, "≤ 0.03", shown(cost, error), cost <= 0.03))
-        claims.append(_apart("share that features add to names, all of them shown", full[0] - names))
+    claim = above_zero(REMEMBERS, "share that memory adds, the decisive feature hidden", part[0] - part[1])
     text = (
         f"Articles live for {_SHORT} steps on average, 3 to 7 are on offer, {steps:,} steps, {runs} runs. Captured "
         "share: what is earned above chance, over what the best article earns above it. An article's own popularity, "
         "which no feature shows, and a feature that is hidden can be learnt by its name alone."
     )
-    return Outcome("A memory of each arm by its name", text, tuple(claims), (_bars(shares),))
+    return Outcome("A memory of each arm by its name", text, (claim,), (_bars(shares),), (_differences(shares),))
+
+
+def _differences(shares: dict[tuple[str, str], Array]) -> Table:
+    """What memory costs where all is shown, and what features add to names."""
+    pairs = {
+        "memory less features alone, all features shown": [
+            ("features and memory", "all features"),
+            ("features alone", "all features"),
+        ],
+        "features and memory less names alone": [("features and memory", "all features"), ("names alone", "")],
+    }
+    rows = [
+        (name, shown(*mean_and_error(shares[one] - shares[other])))
+        for name, (one, other) in pairs.items()
+        if one in shares and other in shares
+    ]
+    return Table(("difference of captured shares", "± s.e."), tuple(rows), "Paired differences over runs")
 
 
 def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
@@ -106,21 +126,20 @@ def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
     )
 
 
-def lives(sizes: Sizes) -> Outcome:
+def lives(setup: Setup) -> Outcome:
     """Regret per step falls as arms live longer: each has to be learnt once."""
-    steps, runs, both = sizes.steps(2000, 400), _runs(sizes), _learners(sizes)
-    spans = (_SHORT, _LONG) if sizes.quick else (_SHORT, 200, _LONG)
-    views = {"decisive feature hidden": ("quality",)} | ({} if sizes.quick else {"names alone": ARTICLE_COLUMNS})
+    steps, runs, both = setup.steps(2000, 400), _runs(setup), _learners(setup)
+    spans: tuple[int, ...] = (_SHORT, _LONG) if setup.quick else (_SHORT, 200, _LONG)
+    spans = (_SHORT,) * len(spans) if setup.broken.other == "alike" else spans
+    views = {"decisive feature hidden": ("quality",)} | ({} if setup.quick else {"names alone": ARTICLE_COLUMNS})
     lost = {
         name: [measure(both, _world(hide, life), steps=steps, runs=runs).total / steps for life in spans]
         for name, hide in views.items()
     }
-    claims = []
-    for name, values in lost.items():
-        falling, means = [f"life {life}" for life in spans[::-1]], [float(one.mean()) for one in values[::-1]]
-        claims.append(in_order(f"regret per step falls with life, {name}", _WHERE, falling, means))
-        what = f"regret per step, life {_SHORT} less life {_LONG}, {name}"
-        claims.append(_apart(what, values[0] - values[-1]))
+    claims = [
+        above_zero(FALLS, f"life {_SHORT} less life {_LONG}, {name}", values[0] - values[-1])
+        for name, values in lost.items()
+    ]
     figure, (panel,) = panels()
     for i, (name, values) in enumerate(lost.items()):
         points = np.array([mean_and_error(one) for one in values])
@@ -135,3 +154,6 @@ def lives(sizes: Sizes) -> Outcome:
     )
     caption = "Regret per step (two standard errors) against the mean life of arms: what is learnt of one dies with it."
     return Outcome("Arms that live for L steps", text, tuple(claims), (Figure(svg(figure), caption),))
+
+
+MEMORY, LIVES = Experiment(memory, (REMEMBERS,), (FORGETFUL,)), Experiment(lives, (FALLS,), (ALIKE,))

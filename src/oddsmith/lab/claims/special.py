@@ -2,18 +2,30 @@
 
 import numpy as np
 
-from oddsmith.lab.claims.base import Claim, Outcome, Sizes, instance, measure
-from oddsmith.policies.recipes import thompson_sampling
+from oddsmith.lab.claims.base import Break, Experiment, Outcome, Rule, Setup, instance, measure
+from oddsmith.lab.claims.judging import most
 from oddsmith.reports.page import Figure
 from oddsmith.reports.style import COLOURS, DASHES, INK, legend, panels, svg
 
-__all__ = ["special_case"]
+__all__ = ["SPECIAL_CASE"]
+
+POSTERIOR = Rule(
+    "With log loss, eta 1 and gamma 0 the weights are Bayes' posterior",
+    "Section 3",
+    "no weight differs from Bayes' rule by hand by more than 1e-9",
+)
+ODDS = Rule(
+    "and the odds are the probability that an arm is best",
+    "Section 3",
+    "no odds differ from those of Bayes' posterior by more than 1e-9",
+)
+BREAKS = (Break("eta is 1 % too large", eta=1.01), Break("the loss sees predictions off by 0.01", shift=0.01))
 
 
-def special_case(sizes: Sizes) -> Outcome:
+def special_case(setup: Setup) -> Outcome:
     """The weights are Bayes' posterior, multiplied out by hand, and the odds the probability of being the best arm."""
-    problem, steps, runs = instance(), 400, sizes.runs(50)
-    policy = thompson_sampling(problem.experts)
+    problem, steps, runs = instance(), 400, setup.runs(50)
+    policy = setup.gts(problem.experts, eta=1.0)
     run = measure(policy, problem.world, steps=steps, runs=runs, trace=("posterior", "odds"))
     contexts = np.stack(run.contexts)
     predicted = problem.table[contexts, :, run.arms]  # (T, runs, N): what each expert gave the drawn arm
@@ -24,12 +36,7 @@ def special_case(sizes: Sizes) -> Outcome:
     odds = np.stack([(bayes * (best == arm)).sum(axis=-1) for arm in range(problem.n_arms)], axis=-1)
     off = float(np.abs(bayes - run.traces["posterior"]).max())
     odds_off = float(np.abs(odds - run.traces["odds"]).max())
-    claims = (
-        Claim("largest difference between weights and Bayes' posterior", "Section 3", "0", f"{off:.1e}", off < 1e-9),
-        Claim(
-            "largest difference between odds and Pr(arm is best)", "Section 3", "0", f"{odds_off:.1e}", odds_off < 1e-9
-        ),
-    )
+    claims = (most(POSTERIOR, "largest difference", off, 1e-9), most(ODDS, "largest difference", odds_off, 1e-9))
     figure, (panel,) = panels()
     leaders = np.argsort(-run.traces["posterior"][60, 0])[:4]
     shown = slice(0, 150)
@@ -44,3 +51,6 @@ def special_case(sizes: Sizes) -> Outcome:
     text = "With log loss, eta 1 and gamma 0 every weight is multiplied by the likelihood of the reward: Bayes' rule."
     caption = "One run: the weights (lines) and the posterior multiplied out by hand (rings) are the same."
     return Outcome("Thompson sampling as a special case", text, claims, (Figure(svg(figure), caption),))
+
+
+SPECIAL_CASE = Experiment(special_case, (POSTERIOR, ODDS), BREAKS)
