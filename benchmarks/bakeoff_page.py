@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import bakeoff, standing_report, standing_tables
+from benchmarks import bakeoff, quote, standing_report, standing_tables
 from benchmarks.games import CHOICES, FAMILIES
 from benchmarks.standings import AUTO, Field, answers, fields, median_us
 from benchmarks.timing import table
@@ -115,6 +115,7 @@ def main() -> None:
         f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
     )
     standing_report.draw(every, HERE / "figures" / "bakeoff.svg")
+    print("\n".join(quote.refresh()))
     if asked.html:
         standing_report.page(every, asked.html)
 

@@ -97,7 +97,6 @@ QUOTES: dict[str, Quote] = {
     "bayesianbandits-us": Quote(
         "BAKEOFF.md", SHORT, ("bayesianbandits: LinUCB",), "µs a step", over=("oddsmith: auto",), side="more"
     ),
-    "short-vw": _short("vowpalwabbit"),
     "short-mabwiser": _short("mabwiser"),
     "short-river": _short("river"),
     "short-bayesianbandits": _short("bayesianbandits"),

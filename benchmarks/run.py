@@ -21,6 +21,7 @@ from benchmarks import (
     ope,
     page,
     personalizer,
+    quote,
     restart,
     served,
     service_load,
@@ -75,6 +76,7 @@ def main() -> None:
         return
     head = f"# Benchmarks\n\n`make bench`, {datetime.date.today():%Y-%m-%d}. {machine(PACKAGES)}.\n"
     (HERE / "RESULTS.md").write_text("\n".join([head, *sections]))
+    print("\n".join(quote.refresh()), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Pages with two codes for each task: blocks `py` are the peer's, `python` ours, and those before a pair are both's."""
 
 import re
+import runpy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -52,15 +53,22 @@ def play(page: str, checks: Mapping[str, Check]) -> None:
         paired = False
         for kind, code in blocks:
             paired = paired or kind == "py"
-            run = compile(code, f"{page}, {title}", "exec")
             if kind == "py":
-                exec(run, theirs)
+                theirs |= _run(code, theirs)
             else:
-                exec(run, ours)
-                if not paired:  # before the peer's: the world that both see
-                    theirs.update({name: value for name, value in ours.items() if name != "__builtins__"})
+                left = _run(code, ours)
+                ours |= left
+                theirs |= {} if paired else left  # before the peer's: the world that both see
         if title in checks:
             checks[title](theirs, ours)
+
+
+def _run(code: str, names: Names) -> Names:
+    """The names that a block makes or changes; it is a script in the current folder, as a reader would have it."""
+    script = Path("block.py")
+    script.write_text(code)
+    left = runpy.run_path(str(script), init_globals=names)
+    return {name: value for name, value in left.items() if name[:2] != "__" and names.get(name) is not value}
 
 
 def complete(page: str, checks: Mapping[str, Check]) -> None:
