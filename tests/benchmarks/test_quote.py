@@ -58,6 +58,19 @@ def test_every_quote_is_quoted_and_every_ratio_is_a_quote() -> None:
         assert not re.search(r"\d ?×", MARK.sub("", page.read_text())), page
 
 
+@pytest.mark.parametrize("peer", ["vowpalwabbit", "mabwiser", "river", "bayesianbandits", "obp"])
+def test_the_versions_compared_are_those_that_are_installed(peer: str) -> None:
+    """The pinned version stands in the table and on the peer's pages; another one means reading the peer again."""
+    pins = "".join((ROOT / "requirements" / name).read_text() for name in ("bench.txt", "obp.txt"))
+    version = re.search(rf"^{peer}==(\S+)$", pins, re.MULTILINE)
+    assert version is not None
+    folder = ROOT / "docs" / "comparison"
+    about = [page for page in folder.glob("*.md") if f"`{peer}` " in page.read_text().split("## ")[0]]
+    assert len(about) >= 1
+    for page in [folder / "index.md", *about]:
+        assert version[1] in page.read_text(), page
+
+
 def by_hand(row: tuple[str, ...], column: str, section: str = "Every algorithm", after: str = "") -> float:
     return cell(Quote("RESULTS.md", section, row, column, after=after), RESULTS, row)
 

@@ -34,7 +34,7 @@ def mab_batch(theirs: Names, ours: Names) -> None:
 def mab_learns(theirs: Names, ours: Names) -> None:
     """One more row on each side: the bounds are again the same, of the same rows."""
     visitor, policy = ours["visitors"][0], ours["policy"]
-    more = od.Log(arm=[2], reward=[1.0], context=visitor[None])
+    more = od.Log(arm=np.array([2]), reward=np.ones(1), context=visitor[None])
     state = od.fit_log(policy, [ours["log"], more]).state
     expected = theirs["mab"].predict_expectations(contexts=[visitor])
     np.testing.assert_allclose(policy.bounds(state, visitor), list(expected.values()), atol=1e-8)
