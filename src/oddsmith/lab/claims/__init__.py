@@ -16,6 +16,7 @@ from oddsmith.lab.claims.lemma import LEMMA_1
 from oddsmith.lab.claims.news import LIVES, MEMORY
 from oddsmith.lab.claims.priors import BAYES, PRIOR
 from oddsmith.lab.claims.special import SPECIAL_CASE
+from oddsmith.lab.claims.states import STATES
 
 __all__ = ["EXPERIMENTS"]
 
@@ -28,6 +29,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "delay": DELAY,
     "elimination": ELIMINATION,
     "agnostic": HEDGE,
+    "episodes": STATES,
     "continuous": CONTINUOUS,
     "news-memory": MEMORY,
     "news-lives": LIVES,
