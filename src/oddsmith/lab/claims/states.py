@@ -46,7 +46,7 @@ def states(setup: Setup) -> Outcome:
     """The reinforcement-learning question: exact statements, and regret in RiverSwim."""
     text = (
         "An expert is a model of a world of states and steps; the posterior follows whole trajectories, and "
-        "each action has exact odds given the episode so far. RiverSwim: six places, twenty steps, the reward is upstream."
+        "each action has exact odds given the episode so far. In RiverSwim the reward is upstream."
     )
     claims = (_one_step(setup), *_unbiased(setup))
     return Outcome("States and steps", text, claims, (_figure(setup),))
