@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import oddsmith as od
-from docs.test_service_walks import REPOSITORY, follows, served
+from docs.printing import follows
+from docs.test_service_walks import REPOSITORY, served
 from logs.personalizer_logs import TOPICS, world, write
 from oddsmith.cli.main import main
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import oddsmith as od
+from docs.printing import follows
 from oddsmith.service.routes import ROUTES
 
 REPOSITORY = Path(od.__file__).parents[2]
@@ -113,11 +114,6 @@ def test_the_news_site_says_what_its_page_says(tmp_path: Path) -> None:
     first, *_, last = shown[0][1].splitlines()
     assert "storm-warning" not in first
     assert "{'storm-warning': 35, " in last  # the most often of all
-
-
-def follows(said: str, page: str) -> bool:
-    """Whether the page shows what was said."""
-    return re.fullmatch(re.escape(page.rstrip()).replace("…", "(.|\n)*"), said.rstrip()) is not None
 
 
 def test_teeth_a_page_that_says_something_else_is_found_out() -> None:

@@ -1,0 +1,58 @@
+"""Tutorials of files, Python and commands, followed to the letter in an empty folder."""
+
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.printing import follows, spoken
+from docs.test_service_walks import REPOSITORY, needs_curl, printed, served
+
+WALKED = ("first-agent.md", "nothing-but-clicks.md", "run-a-service.md")
+FILE = re.compile(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |^```)", re.DOTALL | re.MULTILINE)
+
+
+def walk(page: str, folder: Path) -> list[str]:
+    """The commands of a page, after its files were written and its Python was run; each prints what the page shows."""
+    for name, content in FILE.findall(page):
+        (folder / name).write_text(content)
+    for said, shown in spoken(page, folder):
+        assert shown is None or follows(said, shown), said
+    port, commands = "8000", COMMAND.findall(page)
+    with ExitStack() as until_the_end:
+        for command, shown in commands:
+            if command.startswith("oddsmith serve"):
+                port = until_the_end.enter_context(served(folder, command))
+                for name, content in FILE.findall(page):
+                    (folder / name).write_text(content.replace(":8000", f":{port}"))
+                continue
+            said = printed("sh", "-c", command.replace(":8000", f":{port}"), folder=folder)
+            assert follows(said.replace(f":{port}", ":8000"), shown) or not shown, said
+    return [command for command, _ in commands]
+
+
+@needs_curl
+@pytest.mark.parametrize("name", WALKED)
+def test_a_tutorial_does_what_its_page_says(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    try:
+        commands = walk((REPOSITORY / "docs" / "tutorial" / name).read_text(), tmp_path)
+    finally:
+        for module in set(sys.modules) - before:
+            if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[module]
+    assert any(command.startswith("oddsmith serve") for command in commands)
+    assert any(command.startswith("oddsmith verify") for command in commands)
+
+
+def test_teeth_a_command_that_prints_something_else_is_found_out(tmp_path: Path) -> None:
+    page = "`a.txt`:\n\n```text\nhello\n```\n\n```console\n$ cat a.txt\n{}\n```\n"
+    assert walk(page.format("hello"), tmp_path) == ["cat a.txt"]
+    with pytest.raises(AssertionError, match="hello"):
+        walk(page.format("goodbye"), tmp_path)
