@@ -1,4 +1,4 @@
-"""Tutorials of files, Python and commands, followed to the letter in an empty folder."""
+"""Pages of files, Python and commands, followed to the letter in an empty folder."""
 
 import re
 import sys
@@ -11,7 +11,12 @@ import pytest
 from docs.printing import follows, spoken
 from docs.test_service_walks import REPOSITORY, needs_curl, printed, served
 
-WALKED = ("first-agent.md", "nothing-but-clicks.md", "run-a-service.md")
+WALKED = (
+    "tutorial/first-agent.md",
+    "tutorial/nothing-but-clicks.md",
+    "tutorial/run-a-service.md",
+    "howto/rewards.md",
+)
 FILE = re.compile(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |^```)", re.DOTALL | re.MULTILINE)
 
@@ -37,12 +42,12 @@ def walk(page: str, folder: Path) -> list[str]:
 
 @needs_curl
 @pytest.mark.parametrize("name", WALKED)
-def test_a_tutorial_does_what_its_page_says(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_walk_does_what_its_page_says(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
     try:
-        commands = walk((REPOSITORY / "docs" / "tutorial" / name).read_text(), tmp_path)
+        commands = walk((REPOSITORY / "docs" / name).read_text(), tmp_path)
     finally:
         for module in set(sys.modules) - before:
             if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
