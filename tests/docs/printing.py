@@ -14,7 +14,7 @@ BETWEEN = "\x1e"
 
 
 def spoken(page: str, folder: Path, given: dict[str, Any] | None = None) -> list[tuple[str, str | None]]:
-    """For each `python` block of a page, run in order as one program: what it printed, and the `text` block below it."""
+    """For each `python` block of a page, all run as one program: what it printed, and the `text` block below it."""
     blocks = BLOCK.findall(page + "\n")
     script = folder / "page.py"
     script.write_text(f"\nprint({BETWEEN!r}, end='')\n".join(code for code, _ in blocks))

@@ -17,6 +17,7 @@ REPOSITORY = Path(od.__file__).parents[2]
 PAGES = sorted(
     [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").glob("*.md")]
 )
+NOT_WALKED = [page for page in PAGES if page not in {REPOSITORY / "docs" / name for name in WALKED}]
 SESSION = re.compile(r"^```pycon\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -30,9 +31,7 @@ class Anything:
 GIVEN = {"README.md": {name: Anything() for name in ("logistic", "forest", "boosting")} | {"context": np.zeros(4)}}
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if p not in [REPOSITORY / "docs" / name for name in WALKED]], ids=lambda p: str(p.relative_to(REPOSITORY))
-)
+@pytest.mark.parametrize("page", NOT_WALKED, ids=lambda p: str(p.relative_to(REPOSITORY)))
 def test_the_python_of_a_page_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for said, shown in spoken(page.read_text(), tmp_path, GIVEN.get(page.name)):
