@@ -22,10 +22,10 @@ check: .venv/dev
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.run
 
-soak: .venv/soak .venv/browser .venv/sdks .venv/gymnasium
+soak: .venv/soak .venv/browser .venv/docs .venv/sdks .venv/gymnasium
 	$(BIN)/python -m pytest -m soak -rs
 
-browser: .venv/browser
+browser: .venv/browser .venv/docs
 	$(BIN)/python -m pytest tests/browser -m 'soak or not soak' -rs
 
 sdks: .venv/sdks
@@ -35,7 +35,7 @@ mutants: .venv/mutants
 	cd tests && ../$(BIN)/python -m mutation $(MODULES)
 
 docs: .venv/docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: .venv/dev
 	$(BIN)/ruff check --fix

@@ -122,3 +122,4 @@ def scaled(loss: Loss, beta: float) -> Scaled:
 
 
 LOSSES: dict[str, Loss] = {"log": log_loss, "square": square_loss}
+"""Losses by the names that files and commands use."""

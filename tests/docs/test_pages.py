@@ -81,7 +81,7 @@ def test_the_readme_names_every_bank_and_policy() -> None:
 
 
 def test_every_formula_renders_and_every_slip_has_its_test() -> None:
-    formulas = runpy.run_path(str(REPOSITORY / "docs" / "formulas.py"))
+    formulas = runpy.run_path(str(REPOSITORY / "docs" / "hooks" / "formulas.py"))
     count = 0
     for page in sorted((REPOSITORY / "docs" / "math").glob("*.md")):
         html = formulas["shown"](formulas["hidden"](page.read_text()))

@@ -28,6 +28,7 @@ ASSUMPTIONS = {
 }
 """What each interval assumes, by its name."""
 INTERVALS = tuple(ASSUMPTIONS)
+"""Names of the intervals, as `interval` takes them."""
 _NOT_CONSTANT = (
     "no constant value fits the rows: by some of them it is above {:.4g}, by others below {:.4g}; use an anytime "
     "interval, which is for the mean of a value that drifts"

@@ -13,7 +13,10 @@ from oddsmith.errors import InvalidInput, MissingExtra
 
 __all__ = ["LOG", "SQUARE", "choice", "compiled", "use"]
 
-LOG, SQUARE = 0, 1  # the losses that have a compiled twin
+LOG = 0
+"""The number of the log loss among those that have a compiled twin."""
+SQUARE = 1
+"""The number of the square loss among them."""
 
 _CHOICES = ("auto", "numba", "numpy")
 _chosen: str | None = None

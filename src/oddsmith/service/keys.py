@@ -22,7 +22,9 @@ from oddsmith.service.rates import Rate
 __all__ = ["ALL_SCOPES", "Key", "KeyRing", "Scope", "Token", "create", "read_keys", "revoke", "rotate"]
 
 Scope: TypeAlias = Literal["decide", "reward", "read", "admin"]
+"""What a key may do."""
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""All scopes."""
 
 FORMAT = "oddsmith keys 2"
 OVERLAP = timedelta(days=7)

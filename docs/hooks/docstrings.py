@@ -1,0 +1,27 @@
+"""An extension of griffe: docstrings as Markdown. Sessions become blocks of code, and the star of p* stays a star."""
+
+import re
+from typing import Any
+
+import griffe
+
+__all__ = ["Docstrings", "as_markdown"]
+
+_SESSION = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
+_CODE = re.compile(r"(^```.*?^```|^    [^\n]*|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
+_STAR = re.compile(r"(?<=[^\s*])\*(?!\*)")
+
+
+def as_markdown(text: str) -> str:
+    """A docstring as Markdown: `>>>` up to an empty line is a block of code; a star behind a letter is no mark."""
+    parts = _CODE.split(_SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text))
+    parts[::2] = [_STAR.sub(r"\*", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+class Docstrings(griffe.Extension):  # type: ignore[misc]
+    """Called by griffe for every object that it reads."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = as_markdown(obj.docstring.value)
