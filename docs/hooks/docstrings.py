@@ -1,4 +1,4 @@
-"""An extension of griffe: docstrings as Markdown. Sessions become blocks of code, and the star of p* stays a star."""
+"""An extension of griffe: docstrings as Markdown. Sessions become blocks of code, and marks in formulas stay."""
 
 import re
 from typing import Any
@@ -9,13 +9,13 @@ __all__ = ["Docstrings", "as_markdown"]
 
 _SESSION = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
 _CODE = re.compile(r"(^```.*?^```|^    [^\n]*|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
-_STAR = re.compile(r"(?<=[^\s*])\*(?!\*)")
+_MARKS = re.compile(r"(?<=[^\s*])\*(?!\*)|(?<=\])\[")  # of p*, and of P[s][a]
 
 
 def as_markdown(text: str) -> str:
-    """A docstring as Markdown: `>>>` up to an empty line is a block of code; a star behind a letter is no mark."""
+    """A docstring as Markdown: `>>>` up to an empty line is a block of code; p* and P[s][a] stay as they are."""
     parts = _CODE.split(_SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text))
-    parts[::2] = [_STAR.sub(r"\*", part) for part in parts[::2]]
+    parts[::2] = [_MARKS.sub(r"\\\g<0>", part) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -103,8 +103,8 @@ def test_search_ranks() -> None:
 def test_docstrings_become_markdown() -> None:
     pytest.importorskip("griffe", reason="griffe is not installed: requirements/docs.txt has it")
     as_markdown = hook("docstrings")["as_markdown"]
-    text = "With p* and `p*`.\n\n    w* ← w\n\n>>> 1 + 1\n2\n\nEnd."
-    assert as_markdown(text) == "With p\\* and `p*`.\n\n    w* ← w\n\n```pycon\n>>> 1 + 1\n2\n```\n\nEnd."
+    text = "With p*, P[s][a] and `p*`.\n\n    w* ← w\n\n>>> 1 + 1\n2\n\nEnd."
+    assert as_markdown(text) == "With p\\*, P[s]\\[a] and `p*`.\n\n    w* ← w\n\n```pycon\n>>> 1 + 1\n2\n```\n\nEnd."
 
 
 def test_links_between_docs_and_the_rest_lead_to_the_site() -> None:

@@ -1,0 +1,65 @@
+"""The search of the site: twenty questions of new users, each answered on the first screen, by mouse or by keyboard."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from browser.built import built, served
+from browser.chromium import Chromium
+
+pytestmark = pytest.mark.soak
+RESULT = ".md-search-result__item > .md-search-result__link"
+QUESTIONS = {  # what a new user types, and the pages that answer: one of them must be on the first screen
+    "late rewards": ["howto/rewards/"],
+    "new arm": ["howto/add-an-arm/"],
+    "how much exploration": ["howto/exploration/"],
+    "propensity": ["explanation/why-exact-odds/"],
+    "off-policy evaluation csv": ["tutorial/from-a-log-to-a-decision/"],
+    "scikit-learn model": ["tutorial/first-agent/"],
+    "missing values": ["howto/contexts/"],
+    "postgres replicas": ["howto/run-the-service/"],
+    "docker": ["howto/containers/", "howto/run-the-service/"],
+    "vowpal wabbit": ["comparison/vowpal-wabbit/"],
+    "personalizer": ["howto/from-personalizer/"],
+    "feature flag": ["howto/feature-flags/"],
+    "minimum traffic per arm": ["howto/exploration/", "howto/choose-a-policy/"],
+    "A/B test": ["explanation/when-not-to-use-this/"],
+    "batch decisions pandas": ["howto/contexts/"],
+    "reward in euros": ["howto/rewards/"],
+    "reproducible seed": ["howto/questions/"],
+    "non-stationary drift": ["howto/choose-a-policy/"],
+    "which policy": ["howto/choose-a-policy/"],
+    "save and load": ["tutorial/first-agent/"],
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(built(tmp_path_factory.mktemp("site"))) as url:
+        yield url
+
+
+def found(page: Any, address: str, question: str) -> list[str]:
+    """Paths of the pages that a question finds, those that are seen without scrolling, the first first."""
+    page.goto(address)
+    page.locator(".md-search__input").click()
+    page.locator(".md-search__input").fill(question)
+    page.locator(".md-search__input").press("End")  # what was filled in is one question, asked once
+    page.locator(".md-search-result__meta", has_text="matching document").wait_for()
+    seen = """links => links.filter(one => one.querySelector('h1, h2').getBoundingClientRect().bottom
+        <= document.querySelector('.md-search__scrollwrap').getBoundingClientRect().bottom)
+        .map(one => new URL(one.href).pathname.slice(1))"""
+    return [str(path) for path in page.locator(RESULT).evaluate_all(seen)]
+
+
+def test_twenty_questions(chromium: Chromium, address: str) -> None:
+    assert len(QUESTIONS) == 20
+    missed = {}
+    with chromium.page() as page:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        for question, pages in QUESTIONS.items():
+            shown = found(page, address, question)
+            if not set(shown) & set(pages):
+                missed[question] = shown
+    assert missed == {}
