@@ -13,7 +13,7 @@ from oddsmith.policies.parts.choices import Choices
 
 def test_what_policies_would_have_earned_is_told_from_votes(tmp_path: Path) -> None:
     service, rng = Served(tmp_path / "s", policy()), np.random.default_rng(1)
-    values, n = np.zeros(0), 120
+    earned, seen, n = np.zeros(3), np.zeros(3), 120
     for i in range(n):
         service.follow()
         context, reward = np.abs(rng.normal(size=2)).tolist(), float(rng.integers(2))
@@ -22,12 +22,15 @@ def test_what_policies_would_have_earned_is_told_from_votes(tmp_path: Path) -> N
         inner = service.folded.policy
         ballots = inner.bank.advise(service.folded.state.experts, context, None)[1]  # type: ignore[union-attr]
         voted = ballots[:, decision.number] / decision.propensity
-        values = (values if values.size else np.zeros(len(voted))) + (2 * reward - 1) * voted / (2 * n)
+        weight = np.where(ballots.any(axis=1), voted, 1.0)
+        earned, seen = earned + weight * reward, seen + weight
     with service.store as store:
         chart = chart_of(store, str(store.path), service.time)
+    values = np.where(seen >= n / 2, earned / seen, 0.0)
     assert chart.choices is not None
     assert chart.choices.n == n
     assert chart.choices.policy == chart.names[int(values.argmax())]
+    assert chart.choices.hidden == tuple(np.array(chart.names)[seen < n / 2])
     gap = values.max() - values[chart.names.index(chart.choices.predictor)]
     np.testing.assert_allclose(chart.choices.gap, gap, atol=1e-12)
     assert AILMENTS["choices"](chart).level == "ok"

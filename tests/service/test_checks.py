@@ -114,9 +114,31 @@ def test_promises_are_the_bounds_of_the_theory() -> None:
     assert "from the first decision on" in promise(gts, ["x"], 0).sentence
 
 
+@pytest.mark.parametrize(("arms", "choices"), [(["x", "y"], 2), (list("abcdefgh"), 5), (None, 5)])
+def test_hedged_promises_its_own_bound(arms: Any, choices: int) -> None:
+    """By the formula of theory 7.4: D = ln(1 / min π), the experts' half of the prior shared by theirs."""
+    prior = [0.4, 0.3, 0.2, 0.1]
+    experts: Any = od.GivenExperts(["a", "b", "c", "d"])
+    policy = od.Hedged(od.GeneralizedThompsonSampling(experts, gamma=0.0, prior=prior, share=0.1))
+    found, depth = promise(policy, arms, 50_000), np.log(1 / 0.05)
+    assert found.covered
+    assert found.bound == pytest.approx(2 * (0.5 + np.sqrt(0.25 + depth * choices * 50_000)) - 1)
+    assert found.prior == pytest.approx(0.1)
+    assert (found.steps, found.eta, found.gamma, found.exploration_paid) == (50_000, None, None, None)
+    assert "no expert need be right" in found.sentence
+    assert f"{found.bound:,.4g} more" in found.sentence
+    assert "says nothing" in promise(policy, arms, 3).sentence
+    assert "from the first decision on" in promise(policy, arms, 0).sentence
+    learning: Any = od.hedged(od.auto(["a", "b"], size="small").experts)
+    assert promise(learning, ["a", "b"], 50_000).covered  # to what they said in these decisions
+    assert not promise(policy, arms, 50_000, shadow=True).covered
+
+
 @pytest.mark.parametrize(
     ("policy", "arms", "words"),
     [
+        (od.RateMixture(od.GivenExperts(["a", "b"])), ["a", "b"], 'kind = "hedged" has one'),
+        (od.Bounded(od.hedged(od.GivenExperts(["a", "b"])), floors=0.1), ["a", "b"], "without bounds on their odds"),
         (od.LinUCB(1, n_arms=2), ["a", "b"], "this is another policy"),
         (od.auto(["a", "b"], size="small"), ["a", "b"], "these learn"),
         (od.GeneralizedThompsonSampling(od.GivenExperts(["a"])), None, "these come with calls"),
@@ -145,5 +167,7 @@ def test_a_hedged_policy_says_whether_the_best_predictor_has_the_best_policy(tmp
             served.reward(f"d{i}", float(i % 3 == 0))
         served.state()
         assert served.get("/v1/checks")["choices_sentence"].startswith(("The best predictor, ", "The policy of "))
-    with here(place(tmp_path, "plain")) as served:
-        assert served.get("/v1/checks")["choices_sentence"] == ""
+        assert served.get("/v1/decisions/d0?explain=true")["choices_sentence"].startswith(("The best", "The policy"))
+        promised = served.get("/v1/checks")["guarantee"]
+        assert promised["bound"] is None  # by its floors
+        assert "without bounds on their odds" in promised["sentence"]

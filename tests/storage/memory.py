@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import InvalidInput
 from oddsmith.storage import ConfigurationChange, DecisionMade, Event, ExpertChange, Line, Snapshot
@@ -47,7 +50,10 @@ class Memory:
     def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
         made = {place: event for place, event in self.events if isinstance(event, DecisionMade)}
         events = [made[place] for place in positions]
-        return [Drawn.of(event.decision, event.own, shadow=event.shadow) for event in events]
+        return [Drawn.of(one.decision, one.own, shadow=one.shadow, votes=_votes_on_arm(one)) for one in events]
+
+    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+        return list(zip(self.decisions(positions), self.drawn(positions), strict=True))
 
     def changes(self) -> list[Line]:
         return [
@@ -66,3 +72,10 @@ class Memory:
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         self.kept[snapshot.position] = (snapshot, content)
+
+
+def _votes_on_arm(event: DecisionMade) -> Array | None:
+    """What each expert gives the drawn arm; NaN where it gives no arm anything."""
+    if event.votes is None:
+        return None
+    return np.array([row[event.decision.number] if row.any() else np.nan for row in event.votes])

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from oddsmith.decision import Decision
 from oddsmith.storage import DecisionMade, Line, PostgresStore, Reward, advance, restore, save_snapshot
+from oddsmith.storage.drawn import Drawn
 from storage.samples import append, bits, made, policy
 
 __all__ = ["BySequence", "KINDS", "digest", "main"]
@@ -45,8 +46,14 @@ class BySequence(PostgresStore):
         return [Line._make(row) for row in self._read(query, list(ids), until)]
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
+        return super().decisions(self._places(positions))
+
+    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+        return super().settled(self._places(positions))
+
+    def _places(self, positions: Sequence[int]) -> list[int]:
         places = dict(self._read("select seq, position from events where experiment = $1 and seq = any($2)", positions))
-        return super().decisions([places[position] for position in positions])
+        return [places[position] for position in positions]
 
 
 KINDS: dict[str, type[PostgresStore]] = {"window": PostgresStore, "sequence": BySequence}

@@ -21,7 +21,7 @@ from oddsmith.storage import (
     restore,
 )
 from oddsmith.storage.base import Erased
-from oddsmith.storage.rows import pack_votes, unpack_votes
+from oddsmith.storage.votes import pack_votes, unpack_votes, votes_on
 from storage.samples import append, bits, made, policy
 from storage.test_contract import Open, opened
 
@@ -191,3 +191,6 @@ def test_votes_are_kept_in_few_bytes(n_arms: int) -> None:
         form, content = pack_votes(votes)
         assert len(content) <= max(limits[name], limits["whole"])
         np.testing.assert_array_equal(unpack_votes(form, content), votes)
+        arm = int(rng.integers(n_arms))
+        on_arm = [row[arm] if row.sum() > 0 else np.nan for row in votes]
+        np.testing.assert_array_equal(votes_on(arm, form, content), on_arm)

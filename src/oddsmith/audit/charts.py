@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.arrays import Array, Bools
 from oddsmith.audit.verifying import judge_of
 from oddsmith.audit.walking import UNREADABLE, read_decisions, start_of
 from oddsmith.decision import Decision
@@ -72,7 +72,7 @@ class Chart:
         return [] if inner is None else list(inner.experts.names)
 
     @property
-    def present(self) -> Array | None:
+    def present(self) -> Bools | None:
         """Which experts are not retired (N,), where it is known."""
         inner = None if self.folded is None else gts_inside(self.folded.policy)
         return None if inner is None else inner.prior > 0
@@ -120,7 +120,7 @@ def _choices(chart: Chart, votes: Mapping[int, Array | None], items: Sequence[Co
     if not rows or chart.folded is None:
         return None
     predictor = int(chart.folded.state.log_weights.argmax())
-    return choices_of(np.sum(rows, axis=0), len(rows), names=chart.names, predictor=predictor)
+    return choices_of(np.sum(rows, axis=0), len(rows), names=chart.names, predictor=predictor, present=chart.present)
 
 
 def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:

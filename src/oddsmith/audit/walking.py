@@ -181,6 +181,10 @@ class Ahead:
         """What the arms of these decisions were drawn from."""
         return self._reading.drawn(positions)
 
+    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+        """Both of these."""
+        return list(zip(self.decisions(positions), self.drawn(positions), strict=True))
+
     def _look_ahead(self) -> None:
         new = list(islice(self._reading.lines(self._last, self._head), _WINDOW))
         until = new[-1].position if len(new) == _WINDOW else self._head

@@ -2,14 +2,11 @@
 
 from math import ceil
 
-from oddsmith.decision import State
 from oddsmith.evaluation.served import Standing
 from oddsmith.experts.guarded import Guarded
-from oddsmith.policies.base import Policy
-from oddsmith.policies.bounded import Bounded
-from oddsmith.policies.hedged import Hedged
 from oddsmith.service import figure_messages as f
 from oddsmith.service import messages as m
+from oddsmith.service.choosing import choices_sentence
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.promises import promise
 from oddsmith.service.switching import switch_of
@@ -30,7 +27,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     async with experiment.follower.learning:  # a state that is written in place is read between two updates
         follower, weights = experiment.follower, experiment.weights()
         sums, now = follower.sums, follower.now
-        choices = _choices_sentence(now.policy, now.state)
+        choices = choices_sentence(experiment)
     found, calibrated = sums.checks, _calibration(sums, weights)
     failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
     return f.ChecksAnswer(
@@ -48,7 +45,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         experiment.store.write_trouble,
         lag_warning(experiment, hold_up),
         {name: total for name, kinds in failures.items() if (total := sum(kinds.values()))},
-        promise(now.policy, experiment.arms, found.shown),
+        promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
         switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
     )
 
@@ -85,12 +82,6 @@ def _calibration_sentence(told: list[f.ExpertCheck], counted: int) -> str:
         f"{refuted} of {len(told)} {experts} other means than {counted:,} rewards have (each at level {_ALPHA:g}); "
         f"the best of those asked longest, {best.expert} with mean loss {best.loss:.4g}, {fate}."
     )
-
-
-def _choices_sentence(policy: Policy, state: State) -> str:
-    """Whether the best predictor has the best policy; empty where the policy does not keep what each would earn."""
-    inner = policy.policy if isinstance(policy, Bounded) else policy
-    return str(inner.monitor(state)) if isinstance(inner, Hedged) else ""
 
 
 def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:

@@ -12,6 +12,7 @@ from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import messages as m
 from oddsmith.service import stats_messages as sm
 from oddsmith.service.access import STRANGER
+from oddsmith.service.choosing import choices_sentence
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.keys import Key
 from oddsmith.service.process import NotFound, Service
@@ -121,6 +122,9 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     record = await run(read) if is_id(query.id) else None  # to SQLite, what follows a NUL is not there
     if record is None:
         raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
+    if query.explain:
+        async with experiment.follower.learning:
+            record.choices_sentence = choices_sentence(experiment)
     return record
 
 

@@ -52,7 +52,7 @@ class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class DecisionQuery(Query):
-    """A question about one decision; with `explain`, every expert's vote and weight."""
+    """A question about one decision; with `explain`, every expert's vote and weight, and whether they choose well."""
 
     id: _AnyId
     explain: bool = False
@@ -281,6 +281,7 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     slot: int | None
     events: list[dict[str, Any]]
     experts: list[dict[str, Any]] | UnsetType = UNSET
+    choices_sentence: str | UnsetType = UNSET
 
 
 class PosteriorAnswer(msgspec.Struct):

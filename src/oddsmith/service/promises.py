@@ -9,21 +9,38 @@ from oddsmith.errors import OddsmithError
 from oddsmith.experts.answered import Answered
 from oddsmith.policies.base import Policy
 from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.policies.hedged import Hedged
 from oddsmith.policies.parts.schedules import PowerSchedule
+from oddsmith.policies.rate_mixture import RateMixture
 from oddsmith.service.figure_messages import GuaranteeCheck
-from oddsmith.theory import Bound, anytime_bound, gamma_zero_bound
+from oddsmith.theory import Bound, anytime_bound, gamma_zero_bound, hedged_bound
 from oddsmith.theory.bounds import refined_bound
 from oddsmith.theory.coefficients import coefficient_at
 
 __all__ = ["promise"]
 
+_FIRST = "There is a bound from the first decision on."
+_OTHER = (
+    "The theory covers Generalized Thompson Sampling, and Hedged, without bounds on their odds; this is another policy."
+)
+_RATES = (
+    "A mixture of learning rates predicts about as well as the best rate; nothing bounds what its decisions earn less "
+    'than the best expert\'s, for no rate has such a bound where no expert is right. kind = "hedged" has one.'
+)
+_NOTHING = "After {steps:,} decisions the bound still says nothing: it is not below one a decision."
 
-def promise(policy: Policy, arms: Sequence[str] | None, steps: int) -> GuaranteeCheck:
-    """The bound after so many decisions, in regret on the scale of rewards from 0 to 1; or why there is none."""
+
+def promise(policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False) -> GuaranteeCheck:
+    """The bound after so many decisions, in regret on the scale of rewards from 0 to 1; or why there is none.
+
+    `shadow`: an incumbent has acted.
+    """
+    if shadow:
+        return _none("The theory covers decisions that the policy draws; in this log an incumbent has acted.")
+    if type(policy) is Hedged:
+        return _of_hedged(policy, arms, steps)
     if type(policy) is not GeneralizedThompsonSampling:
-        return _none(
-            "The theory covers Generalized Thompson Sampling without bounds on its odds; this is another policy."
-        )
+        return _none(_RATES if type(policy) is RateMixture else _OTHER)
     if isinstance(policy.experts, Answered):  # a store that is looked at without its policy file
         unknown = "a store does not tell whether its experts learn: open it by its policy file"
         return _none(f"The theory covers fixed experts, and {unknown}.")
@@ -37,7 +54,7 @@ def promise(policy: Policy, arms: Sequence[str] | None, steps: int) -> Guarantee
     prior = float(policy.prior[policy.prior > 0].min())
     about = policy.eta, policy.gamma if isinstance(policy.gamma, float) else None, prior, paid
     if not steps:
-        return GuaranteeCheck(False, "There is a bound from the first decision on.", None, 0, *about)
+        return GuaranteeCheck(False, _FIRST, None, 0, *about)
     try:
         bound = _bound(policy, len(arms), steps, prior)
     except OddsmithError as error:
@@ -49,8 +66,26 @@ def promise(policy: Policy, arms: Sequence[str] | None, steps: int) -> Guarantee
         f"scale of rewards from 0 to 1 and in expectation; that {bound.applies}, and rewards come at once."
     )
     if bound.bound >= steps:
-        sentence = f"After {steps:,} decisions the bound still says nothing: it is not below one a decision."
+        sentence = _NOTHING.format(steps=steps)
     return GuaranteeCheck(True, sentence, bound.bound, steps, *about)
+
+
+def _of_hedged(policy: Hedged, arms: Sequence[str] | None, steps: int) -> GuaranteeCheck:
+    """What Hedged promises, also for experts that learn; for arms that come with calls by the number of experts."""
+    shares = policy.policy.prior[policy.policy.prior > 0]
+    prior, members = float(shares.min()), len(shares) + 1
+    if not steps:
+        return GuaranteeCheck(False, _FIRST, None, 0, None, None, prior, None)
+    choices = members if arms is None else min(members, len(arms))
+    bound = hedged_bound(n_arms=choices, steps=steps, prior=prior, trust=policy.trust)
+    sentence = (
+        f"The advice of any one expert, followed in the same {steps:,} decisions, would have earned at most "
+        f"{bound.bound:,.4g} more than this, on the scale of rewards from 0 to 1 and in expectation: no expert need be "
+        "right, the rewards of arms are fixed before the draw, and rewards come at once."
+    )
+    if bound.bound >= steps:
+        sentence = _NOTHING.format(steps=steps)
+    return GuaranteeCheck(True, sentence, bound.bound, steps, None, None, prior, None)
 
 
 def _bound(policy: GeneralizedThompsonSampling, n_arms: int, steps: int, prior: float) -> Bound | None:

@@ -157,6 +157,9 @@ class Foldable(Protocol):
     def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
         """What the arms of the decisions at these positions were drawn from, in this order; None for a damaged one."""
 
+    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+        """What `decisions` and `drawn` tell of these positions, from one reading."""
+
 
 class Reading(Foldable, Protocol):
     """What can be read of a store without the policy it belongs to."""

@@ -15,7 +15,8 @@ class Drawn(NamedTuple):
     """The arm of a decision, its number, the odds (K,) of all arms and which were eligible (None: all).
 
     `names` are those of arms that came with the call. Where an incumbent acted (`shadow`), arm and odds are its, and
-    `own` is what the policy would have done, if that was kept.
+    `own` is what the policy would have done, if that was kept. `votes` (N,) is what each expert gave the arm, NaN for
+    one that slept; None where votes are not recorded.
     """
 
     arm: str
@@ -25,16 +26,19 @@ class Drawn(NamedTuple):
     names: tuple[str, ...] | None = None
     shadow: bool = False
     own: OwnDraw | None = None
+    votes: Array | None = None
 
     @classmethod
-    def of(cls, decision: Decision, own: OwnDraw | None = None, *, shadow: bool = False) -> "Drawn":
+    def of(
+        cls, decision: Decision, own: OwnDraw | None = None, *, shadow: bool = False, votes: Array | None = None
+    ) -> "Drawn":
         """What a decision was drawn from.
 
         >>> Drawn.of(Decision(1, None, None, "b", np.array([0.25, 0.75]), index=1)).odds_drawn
         0.75
         """
         mask, names = decision.eligible, decision.arms
-        return cls(str(decision.arm), decision.number, decision.propensities, mask, names, shadow, own)
+        return cls(str(decision.arm), decision.number, decision.propensities, mask, names, shadow, own, votes)
 
     @property
     def odds_drawn(self) -> float:

@@ -122,10 +122,12 @@ class StoreReader(Reading, ABC):
         return sorted(Line._make(row) for part in parts for row in self._read(self.queries.history, part, until))
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        rows = [DecisionRow.read(*row) for row in self._rows(self.queries.decisions, positions)]
-        names = self._texts(self.queries.names, {row.plain["arms"] for row in rows if "arms" in row.plain})
-        features = self._texts(self.queries.features, {digest for row in rows for digest in digests_of(row)})
+        rows, names, features = self._decided(positions)
         return [read_decision(row, names, features) for row in rows]
+
+    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+        rows, names, features = self._decided(positions)
+        return [(read_decision(row, names, features), read_drawn(row.plain, row.numbers, names)) for row in rows]
 
     def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
         rows = {position: (_json(body), numbers) for position, body, numbers in self._found(positions)}
@@ -201,6 +203,13 @@ class StoreReader(Reading, ABC):
         if missing := [position for position in positions if position not in rows]:
             raise InvalidInput(f"positions must be those of decisions; got {missing[0]}")
         return [rows[position] for position in positions]
+
+    def _decided(self, positions: Sequence[int]) -> tuple[list[DecisionRow], dict[str, str], dict[str, str]]:
+        """The rows of decisions, with the names and features that they refer to."""
+        rows = [DecisionRow.read(*row) for row in self._rows(self.queries.decisions, positions)]
+        names = self._texts(self.queries.names, {row.plain["arms"] for row in rows if "arms" in row.plain})
+        features = self._texts(self.queries.features, {digest for row in rows for digest in digests_of(row)})
+        return rows, names, features
 
     def _texts(self, query: str, digests: set[str]) -> dict[str, str]:
         """The texts of these digests."""

@@ -7,11 +7,10 @@ and the features of arms are kept once, by their digests.
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
 from oddsmith.decision import Decision
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
@@ -20,24 +19,14 @@ from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.contents import Content, FeatureRow, feature_row, parts_of, text_of, written
 from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.events import DecisionMade, Event, OwnDraw, Reward
+from oddsmith.storage.votes import pack_votes, unpack_votes, votes_on
 
 __all__ = ["AnotherValue", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
-__all__ += [
-    "pack_votes",
-    "read_decision",
-    "read_drawn",
-    "read_evidence",
-    "repeated",
-    "row_of",
-    "unpack_votes",
-    "unrewarded",
-]
+__all__ += ["read_decision", "read_drawn", "read_evidence", "repeated", "row_of", "unrewarded"]
 
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""
 
-_Form: TypeAlias = tuple[int, str]  # the number of arms, and how votes over them are kept
-_WHOLE = (("u1", 2**8 - 1), ("<u2", 2**16 - 1))  # types of whole numbers; the last number stands for no arm
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -212,7 +201,7 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     plain: dict[str, Any] = json.loads(body)
     votes = None
     if "votes" in plain:
-        votes = unpack_votes(plain["votes"], numbers[8 * sum(plain["numbers"].values()) :])
+        votes = unpack_votes(plain["votes"], _after_numbers(plain, numbers))
     return Evidence(votes, *_shadow(plain))
 
 
@@ -226,9 +215,16 @@ def read_drawn(plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str,
         number = plain["arm"] if plain["index"] is None else plain["index"]
         is_offer = "arms" in plain and plain.get("features") != "beside"
         offered = tuple(json.loads(names[plain["arms"]])) if is_offer else None
-        return Drawn(str(plain["arm"]), range(len(odds))[number], odds, mask, offered, *_shadow(plain))
+        place, form = range(len(odds))[number], plain.get("votes")
+        votes = None if form is None else votes_on(place, form, _after_numbers(plain, numbers))
+        return Drawn(str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes)
     except (KeyError, ValueError, TypeError, IndexError):
         return None
+
+
+def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:
+    """The bytes of the votes, which come last."""
+    return numbers[8 * sum(plain["numbers"].values()) :]
 
 
 def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
@@ -237,46 +233,3 @@ def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
     if not isinstance(shadow, dict):
         return bool(shadow), None
     return True, OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
-
-
-def pack_votes(votes: Array) -> tuple[_Form, bytes]:
-    """How ballots (N, K) are kept, and their bytes.
-
-    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert, which share its vote. "f8": all of
-    it as it is.
-
-    >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
-    ((2, 'u1'), b'\\x01\\xff')
-    """
-    n_experts, n_arms = votes.shape
-    if n_arms < _WHOLE[0][1] and np.count_nonzero(votes) == n_experts:  # as they mostly are: an arm each
-        places = votes.argmax(axis=1)
-        if np.count_nonzero(votes[np.arange(n_experts), places] == 1.0) == n_experts:
-            return (n_arms, "u1"), places.astype("u1").tobytes()
-    cast = votes > 0
-    count = cast.sum(axis=1)
-    if count.max(initial=0) <= 1 and (votes == cast).all():
-        for kind, none in _WHOLE:
-            if n_arms < none:
-                return (n_arms, kind), np.where(count > 0, cast.argmax(axis=1), none).astype(kind).tobytes()
-    if (_shared(cast) == votes).all():
-        return (n_arms, "bits"), np.packbits(cast, axis=1).tobytes()
-    return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()
-
-
-def unpack_votes(form: _Form, content: bytes) -> Array:
-    """The ballots that `pack_votes` wrote."""
-    n_arms, kind = form
-    if kind == "f8":
-        return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
-    if kind == "bits":
-        packed = np.frombuffer(content, dtype="u1").reshape(-1, (n_arms + 7) // 8)
-        return _shared(np.unpackbits(packed, axis=1, count=n_arms).astype(bool))
-    votes: Array = (np.frombuffer(content, dtype=kind)[:, None] == np.arange(n_arms)).astype(np.float64)
-    return votes
-
-
-def _shared(cast: Bools) -> Array:
-    """Ballots in which the arms of each expert share its vote."""
-    shares: Array = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1)
-    return shares

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from oddsmith.decision import Decision
 from oddsmith.storage.accounts import Count, Shown
 from oddsmith.storage.base import Foldable, Line, Reading
 from oddsmith.storage.drawn import Drawn
@@ -15,26 +16,24 @@ _CHUNK = 500  # decisions in memory at a time
 
 
 def with_decisions(store: Foldable, items: Sequence[Count | Shown | Line], sums: Sums | None = None) -> Iterator[Step]:
-    """The steps of a fold, with the decisions that were settled, and with what `sums` need, where they are kept.
-
-    What an incumbent acted for is not in a decision, so it is read apart; but only once an incumbent has acted.
-    """
-    shadow = sums is not None and sums.shadow
+    """The steps of a fold, with the decisions that were settled, and with what `sums` need, where they are kept."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
-        settled = [item.made for item in chunk if isinstance(item, Count)]
-        decisions = dict(zip(settled, store.decisions(settled), strict=True))
+        made = [item.made for item in chunk if isinstance(item, Count)]
+        decisions: dict[int, Decision] = {}
         drawn: dict[int, Drawn | None] = {}
-        if sums is not None:
-            shown = [made for item in chunk if (made := _shown(item))]
-            drawn = dict(zip(shown, store.drawn(shown), strict=True))
-            shadow = shadow or any(one is not None and one.shadow for one in drawn.values())
-            missing = [position for position in decisions if position not in drawn]
-            apart = store.drawn(missing) if shadow else map(Drawn.of, map(decisions.__getitem__, missing))
-            drawn |= zip(missing, apart, strict=True)
+        if sums is None:
+            decisions |= zip(made, store.decisions(made), strict=True)
+        else:
+            for position, (decision, draw) in zip(made, store.settled(made), strict=True):
+                decisions[position], drawn[position] = decision, draw
+            shown = [position for item in chunk if (position := _shown(item)) and position not in drawn]
+            drawn |= zip(shown, store.drawn(shown), strict=True)
         for item in chunk:
-            made = item.made if isinstance(item, Count) else _shown(item)
-            yield Step(item, decisions[made] if isinstance(item, Count) else None, drawn.get(made))
+            if isinstance(item, Count):
+                yield Step(item, decisions[item.made], drawn.get(item.made))
+            else:
+                yield Step(item, None, drawn.get(_shown(item)))
 
 
 def sums_at(store: Reading, position: int, kept: Mapping[str, Any] | None) -> Sums:

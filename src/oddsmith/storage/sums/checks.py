@@ -1,4 +1,4 @@
-"""Checks: whether arms follow the logged odds, experts predict mean rewards, and rewards come."""
+"""Checks: whether arms follow the logged odds, experts predict mean rewards and choose well, and rewards come."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,9 @@ from typing import Any
 
 from oddsmith.evaluation.served.standing import StandingBets
 from oddsmith.storage.accounts import Count
+from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.sums.calibration import Calibration
+from oddsmith.storage.sums.choices import ChoiceSums
 from oddsmith.storage.sums.named import Named
 from oddsmith.storage.sums.packing import pack_units, unpack_units
 
@@ -15,13 +17,14 @@ __all__ = ["Checks"]
 
 @dataclass(slots=True)
 class Checks:
-    """The bets against the logged odds and against experts; how many decisions were shown, count, and with a default.
+    """Bets against the logged odds and experts, what experts' policies earn; decisions shown, that count, by default.
 
     The times are those of the last decision, the last reward that is no default, and the last count.
     """
 
     bets: StandingBets = field(default_factory=StandingBets)
     calibration: Calibration = field(default_factory=Calibration)
+    choices: ChoiceSums = field(default_factory=ChoiceSums)
     looks: int = -1
     shown: int = 0
     counted: int = 0
@@ -39,7 +42,7 @@ class Checks:
         """The same, to go on from."""
         counts = self.looks, self.shown, self.counted, self.defaults
         times = self.last_decision, self.last_reward, self.last_learnt
-        return Checks(self.bets.copy(), self.calibration.copy(), *counts, *times)
+        return Checks(self.bets.copy(), self.calibration.copy(), self.choices.copy(), *counts, *times)
 
     def show(self, time: float, arm: str, odds: Mapping[str, float], named: Named) -> None:
         """A decision of this time was shown; `odds` are those of all its arms."""
@@ -51,8 +54,9 @@ class Checks:
         if arm in odds:
             self.bets.take(odds, arm)
 
-    def count(self, count: Count) -> None:
-        """A decision counts."""
+    def count(self, count: Count, drawn: Drawn) -> None:
+        """A decision counts, whose arm was drawn from this."""
+        self.choices.count(count, drawn)
         self.counted += count.before is None
         self.defaults += count.is_default - count.was_default
         self.last_learnt = _later(self.last_learnt, count.time)
@@ -62,10 +66,11 @@ class Checks:
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""
         bets = self.bets.settled()
-        rest = {name: getattr(self, name) for name in self.__slots__[2:]}
+        rest = {name: getattr(self, name) for name in self.__slots__[3:]}
         known = {"n": bets.n, "shares": bets.shares, "begun": bets.begun, "cash": bets.cash, "peak": bets.peak}
         known["growth"] = pack_units(bets.growth)
-        return rest | {"bets": known, "calibration": self.calibration.to_json()}
+        experts = {"calibration": self.calibration.to_json(), "choices": self.choices.to_json()}
+        return rest | {"bets": known} | experts
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Checks":
@@ -73,8 +78,9 @@ class Checks:
         known = dict(given["bets"])
         growth = unpack_units(known.pop("growth")).reshape(-1, StandingBets().growth.shape[1])
         bets = StandingBets(growth=growth, **known)
-        rest = {name: given[name] for name in cls.__slots__[2:]}
-        return cls(bets, Calibration.from_json(given["calibration"]), **rest)
+        rest = {name: given[name] for name in cls.__slots__[3:]}
+        choices = ChoiceSums.from_json(given["choices"])
+        return cls(bets, Calibration.from_json(given["calibration"]), choices, **rest)
 
 
 def _later(one: float | None, other: float) -> float:

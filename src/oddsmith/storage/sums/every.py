@@ -21,7 +21,7 @@ from oddsmith.storage.sums.values import Values
 
 __all__ = ["FORM", "Step", "Sums"]
 
-FORM = "series, values, checks; shares of experts"
+FORM = "series, values, checks; shares of experts; choices"
 """What snapshots hold of sums; another form is folded anew."""
 
 
@@ -114,7 +114,7 @@ class Sums:
         draw = count.made, drawn.arm, drawn.odds_drawn
         self.series.count(count.decided, draw, (reward, before), count.is_default - count.was_default)
         self.values.count(count, drawn, self._odds(drawn), self.named)
-        self.checks.count(count)
+        self.checks.count(count, drawn)
 
     def _odds(self, drawn: Drawn) -> dict[str, float]:
         """The odds of all arms, by name; an arm that was added later had none."""
