@@ -191,6 +191,7 @@ class Agent:
         """Why the odds are what they are in this context; print it for a table.
 
         Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
+        Whether experts choose as well as they predict is told of `Hedged`; of GTS a service tells it.
         """
         with self._reading:
             call = call_of(self.policy, self.arms, context, arms, eligible)

@@ -45,9 +45,13 @@ def test_an_expert_that_joins_is_marked_and_judged(page: Any, tmp_path: Path) ->
     with site(place(tmp_path, experts=BENCH)) as served:
         served.live(40)
         served.post("experts", {"expert": "late", "change": "added", "share": 0.05, "key": "k"})
-        served.live(40, since=40)
+        served.live(110, since=40)
         served.settle()
         open_page(page, served, range="all")
+        choices = served.get("checks")["choices_sentence"]
+        assert "best predictor" in choices
+        assert "not told before" not in choices
+        assert choices in seen(page, "#experts")
         weight = served.get("stats")["experts"]["late"]["weight"]
         assert "late joined" in seen(page, "#follow .says")
         assert rows(page, "#experts")["late"][1] == weight
@@ -62,10 +66,11 @@ def test_a_store_that_is_looked_at_shows_what_its_service_showed(page: Any, tmp_
     with site(place(tmp_path)) as served:
         served.live(40)
         served.settle()
-        values = served.get("values")["values"]
+        values, choices = served.get("values")["values"], served.get("checks")["choices_sentence"]
     with served_by(show_app(open_shown([str(tmp_path / "news.sqlite")], None))) as shown:
         open_page(page, shown, range="all")
         page.get_by_text("This store is looked at, not served").wait_for()
         told = [row[1] for row in rows(page, "#worth").values() if len(row) == 3]
         assert told == worths(values)
+        assert shown.get("checks")["choices_sentence"] == choices
         page.goto("about:blank")

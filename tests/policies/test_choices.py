@@ -5,7 +5,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.lab.agnostic import AGNOSTIC
-from oddsmith.policies.parts.choices import Choices, choices_of
+from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from paper.agnostic import A1_EXPERTS
 
 BANK = od.GivenExperts(["predictor", "adviser"])
@@ -26,6 +26,40 @@ def test_the_interval_holds_the_truth_at_every_look() -> None:
                     truth = 0.1 * (int(told.policy) - predictor)
                     missed[run] |= not told.low <= truth <= told.high
     assert missed.sum() < 24
+
+
+def test_the_interval_holds_the_truth_where_arms_cannot_be_drawn() -> None:
+    """As above, of experts that want an arm each; every other row has odds 0 for one of the arms, or the other."""
+    rng, runs, missed, means = np.random.default_rng(8), 200, 0, np.array([0.4, 0.6])
+    odds = np.array([[0.5, 0.5], [1.0, 0.0], [0.3, 0.7], [0.0, 1.0]])
+    for _ in range(runs):
+        table = odds[np.arange(1000) % 4]
+        arm = (rng.random(1000) < table[:, 1]).astype(int)
+        weights = np.eye(2)[arm] / table[np.arange(1000), arm][:, None]
+        sums = sums_of(weights, (rng.random(1000) < means[arm]).astype(float)[:, None]).cumsum(axis=0)
+        looks = [choices_of(sums[t - 1], t, names=["0", "1"], predictor=0) for t in range(50, 1001, 50)]
+        missed += any(not one.low <= 0.2 * int(one.policy) <= one.high for one in looks)
+    assert missed < 24
+
+
+def test_policies_that_are_hidden_are_named_and_are_not_the_best() -> None:
+    """The first is never drawn, the second earns 0.2 less than the third, of 1,000 rewards."""
+    sums = np.array([[0.0, 300.0, 500.0], [1.0, 700.0, 500.0], [250.0] * 3, [250.0] * 3])
+    found = choices_of(sums, 1000, names=["a", "b", "c"], predictor=1)
+    assert (found.policy, found.hidden) == ("c", ("a",))
+    assert found.gap == pytest.approx(0.2)
+    assert "The arms that the policy of 'a' would choose are drawn too rarely" in str(found)
+    assert choices_of(sums, 1000, names=["a", "b", "c"], predictor=2).policy == "c"
+    blind = choices_of(sums, 1000, names=["a", "b", "c"], predictor=0)
+    assert str(blind).startswith("Whether the best predictor, 'a', has the best policy cannot be told. The arms that")
+    many = Choices("a", "a", 0.0, -0.1, 0.1, 1000, tuple("bcdef"))
+    assert "The arms that the policies of 'b', 'c', 'd' and 2 others would choose" in str(many)
+
+
+def test_weights_beyond_all_measure_are_cut() -> None:
+    sums = sums_of(np.array([1e308, np.inf, 1.0]), np.asarray(1.0))
+    assert np.isfinite(sums).all()
+    assert choices_of(sums, 1, names=["a", "b", "c"], predictor=2).low <= 0
 
 
 def test_experts_that_predict_well_and_choose_badly() -> None:

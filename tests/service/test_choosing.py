@@ -62,8 +62,8 @@ def test_where_nothing_is_explored_the_sentence_says_what_it_cannot_see(tmp_path
     """Without gamma the adviser's arm is soon drawn no more: its odds are not 0, and as good as that."""
     with here(place_a1(tmp_path, gamma=0.0)) as served:
         *_, told = play(served, "A1", 3 * SIZE)
-        assert "The arms that the policy of 'adviser' would choose are drawn too rarely" in told
-        assert "a larger gamma, or floors under the odds, would show it" in told
+        assert "The arms that the policy of 'adviser' would choose are drawn too rarely to tell what they earn" in told
+        assert "a larger gamma, floors under the odds, or an incumbent that explores would show it" in told
         assert not told.startswith(BADLY)
 
 

@@ -80,7 +80,7 @@ class Choices(NamedTuple):
         more = f" and {len(self.hidden) - _NAMED:,} others" if len(self.hidden) > _NAMED else ""
         whose = "The arms that the policy" if len(self.hidden) == 1 else "The arms that the policies"
         chosen = f"{whose} of {names}{more} would choose are drawn too rarely to tell what they earn"
-        return f" {chosen}: a larger gamma, or floors under the odds, would show it."
+        return f" {chosen}: a larger gamma, floors under the odds, or an incumbent that explores would show it."
 
 
 def sums_of(weights: Array, reward: Array) -> Array:
