@@ -21,7 +21,8 @@ from oddsmith.storage import (
     restore,
 )
 from oddsmith.storage.base import Erased
-from oddsmith.storage.votes import pack_votes, unpack_votes, votes_on
+from oddsmith.storage.rows import pack_votes
+from oddsmith.storage.votes import unpack_votes, votes_on
 from storage.samples import append, bits, made, policy
 from storage.test_contract import Open, opened
 

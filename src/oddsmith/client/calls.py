@@ -191,7 +191,7 @@ class Calls:
         return persist(Request("GET", "/v1/changes", None, words), dict, longer)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
-        """All that the log knows of a decision; with `explain`, every expert's vote and weight, and if they choose well."""
+        """All that the log knows of a decision; with `explain`, experts' votes and weights, and if they choose well."""
         return self._get(f"/v1/decisions/{quote(id, safe='')}", dict, explain="true" if explain else None)
 
     def posterior(self) -> Steps[PosteriorWeights]:

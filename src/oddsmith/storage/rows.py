@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith.arrays import Array
 from oddsmith.decision import Decision
 from oddsmith.errors import Conflict, InvalidInput
 from oddsmith.exact_json import decode, encode
@@ -19,10 +20,10 @@ from oddsmith.storage.base import Erased, Evidence, Line, Receipt, Rule, line_of
 from oddsmith.storage.contents import Content, FeatureRow, feature_row, parts_of, text_of, written
 from oddsmith.storage.drawn import Drawn
 from oddsmith.storage.events import DecisionMade, Event, OwnDraw, Reward
-from oddsmith.storage.votes import pack_votes, unpack_votes, votes_on
+from oddsmith.storage.votes import WHOLE, Form, shared, unpack_votes, votes_on
 
 __all__ = ["AnotherValue", "ContextRow", "DecisionRow", "EARLY", "EventRow", "digests_of"]
-__all__ += ["read_decision", "read_drawn", "read_evidence", "repeated", "row_of", "unrewarded"]
+__all__ += ["pack_votes", "read_decision", "read_drawn", "read_evidence", "repeated", "row_of", "unrewarded"]
 
 EARLY = ("reward", "activation")
 """The kinds of lines that may come before the decision they are about."""
@@ -233,3 +234,28 @@ def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
     if not isinstance(shadow, dict):
         return bool(shadow), None
     return True, OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
+
+
+def pack_votes(votes: Array) -> tuple[Form, bytes]:
+    """How ballots (N, K) are kept, and their bytes.
+
+    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert, which share its vote. "f8": all of
+    it as it is.
+
+    >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    ((2, 'u1'), b'\\x01\\xff')
+    """
+    n_experts, n_arms = votes.shape
+    if n_arms < WHOLE[0][1] and np.count_nonzero(votes) == n_experts:  # as they mostly are: an arm each
+        places = votes.argmax(axis=1)
+        if np.count_nonzero(votes[np.arange(n_experts), places] == 1.0) == n_experts:
+            return (n_arms, "u1"), places.astype("u1").tobytes()
+    cast = votes > 0
+    count = cast.sum(axis=1)
+    if count.max(initial=0) <= 1 and (votes == cast).all():
+        for kind, none in WHOLE:
+            if n_arms < none:
+                return (n_arms, kind), np.where(count > 0, cast.argmax(axis=1), none).astype(kind).tobytes()
+    if (shared(cast) == votes).all():
+        return (n_arms, "bits"), np.packbits(cast, axis=1).tobytes()
+    return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()
