@@ -39,3 +39,22 @@ def _first(sent: "list[Future[Any]]") -> "Future[Any]":
     while not sent and time.monotonic() < end:
         time.sleep(0.02)
     return sent[0]
+
+
+def test_a_store_that_lets_go_of_its_file_tells_no_trouble(tmp_path: Path, caplog: Any) -> None:
+    """SQLite removes the write-ahead log at the end; who asks meanwhile, as the page does, is not told of a loss."""
+    store = SQLiteStore(tmp_path / "events", policy())
+    store.append([made("a")]).result()
+    assert (tmp_path / "events-wal").exists()
+    store.close()
+    assert not (tmp_path / "events-wal").exists()
+    assert store.write_trouble == ""
+    assert not caplog.records
+
+
+def test_a_file_that_was_taken_away_is_still_told_after_the_end(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "events", policy())
+    (tmp_path / "events").rename(tmp_path / "elsewhere")
+    assert "was deleted or moved away" in store.write_trouble
+    store.close()
+    assert "was deleted or moved away" in store.write_trouble

@@ -66,8 +66,13 @@ class WritePath:
 
     @property
     def trouble(self) -> str:
-        """What keeps it from writing, as far as is known now; empty if nothing does."""
+        """What keeps it from writing, as far as is known now; empty if nothing does.
+
+        SQLite removes the write-ahead log as the last connection is closed: from then on nothing is looked for.
+        """
         with self._telling:
+            if self._is_closed:
+                return self.told.text
             self._displaced = displacement(self.names, self.numbers)
             if self._displaced:
                 _keep_apart(self.names, self.numbers)
@@ -172,7 +177,8 @@ class WritePath:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._is_closed = True
+        with self._telling:
+            self._is_closed = True
         self.connection.close()
 
     def _judge(self, error: BaseException) -> None:
