@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak browser sdks mutants docs format clean
+.PHONY: demo test check bench gallery soak browser sdks mutants docs format clean
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out report
@@ -19,8 +19,11 @@ check: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/bench
-	$(BIN)/python -m benchmarks.run
+bench: .venv/bench .venv/browser
+	$(BIN)/python -m benchmarks.run $(BENCH)
+
+gallery: .venv/browser
+	$(BIN)/python -m examples.gallery
 
 soak: .venv/soak .venv/browser .venv/docs .venv/sdks .venv/gymnasium
 	$(BIN)/python -m pytest -m soak -rs

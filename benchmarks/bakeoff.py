@@ -195,16 +195,23 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     ]
     if arguments.only_known:
         return [known[key] for key in wanted if key in known]
-    results = each(play, [wanted[key] for key in missing], engine=arguments.engine, workers=arguments.workers)
+    known |= play_all({key: wanted[key] for key in missing}, arguments)
+    return [known[key] for key in wanted]
+
+
+def play_all(wanted: dict[str, Cell], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """These cells, played now and added to the results file, by key."""
+    found, keys = {}, list(wanted)
+    results = each(play, list(wanted.values()), engine=arguments.engine, workers=arguments.workers)
     with arguments.results.open("a") as file:
-        for place, result in progress(results, len(missing), "cells"):
-            cell = wanted[missing[place]]
-            record = {"key": missing[place], "set": Path(cell.path).stem, **cell._asdict(), **result}
+        for place, result in progress(results, len(keys), "cells"):
+            cell = wanted[keys[place]]
+            record = {"key": keys[place], "set": Path(cell.path).stem, **cell._asdict(), **result}
             del record["path"]
-            known[record["key"]] = record
+            found[record["key"]] = record
             file.write(json.dumps(record) + "\n")
             file.flush()
-    return [known[key] for key in wanted]
+    return found
 
 
 def parsed(words: list[str] | None = None) -> argparse.Namespace:

@@ -1,25 +1,33 @@
 """BAKEOFF.md, BAKEOFF_SETS.md and their picture, from the results of all families: `python -m benchmarks.bakeoff_page`.
 
 Nothing is played: results of other sources of ours, and configurations that have not played all sets, are left out.
+`make bench` plays what our last sources have not (`benchmarks.bakeoff_again`), and then writes the page.
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import bakeoff, quote, standing_report, standing_tables
 from benchmarks.games import CHOICES, FAMILIES
+from benchmarks.kept import source
 from benchmarks.standings import AUTO, Field, answers, fields, median_us
 from benchmarks.timing import table
+from benchmarks.told import Compared, release
 
 HERE = Path(__file__).parent
 SMALL = "oddsmith: auto, small"
+PEERS = ("vowpalwabbit", "river", "contextualbandits", "mabwiser", "bayesianbandits")
 HEAD = """# Bake-off
 
 `python -m benchmarks.bakeoff --family NAME --data DIR` plays what is not yet in `results/NAME.jsonl`, and prints a
 family's tables; `python -m benchmarks.bakeoff_page` makes this page of them. What every set came to is in
-`BAKEOFF_SETS.md`.
+`BAKEOFF_SETS.md`. `make bench` does all of it for our last sources (`benchmarks.bakeoff_again`).
+
+{state}
 
 ## Answers
 
@@ -98,26 +106,68 @@ def overview(every: list[Field]) -> str:
     return table(header, rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write all families as one HTML page, too")
-    asked = parser.parse_args()
-    data = asked.data
+def state() -> str:
+    """Of which sources and versions the results are."""
+    peers = (release(name) for name in PEERS)
+    return f"Ours are of source `{source()}`, peers' of {', '.join(peers)}."
+
+
+class Standings(NamedTuple):
+    """All fields, and labels of at most 1,000 rows, where slow libraries have played, too."""
+
+    every: list[Field]
+    short: list[Field]
+
+
+def standings(data: Path) -> Standings:
+    """What was played by our sources as they are."""
     every = [field for family in FAMILIES for field in found(data, family, "--shuffles", "5")]
-    short = found(data, "labels", "--shuffles", "1", "--cap", "1000", "--slow")
+    return Standings(every, found(data, "labels", "--shuffles", "1", "--cap", "1000", "--slow"))
+
+
+def compared(seen: Standings) -> Iterator[Compared]:
+    """Auto beside the best single peer of each family, and beside the best peer of each set in hindsight."""
+    for field in (*seen.every, *seen.short):
+        if (a := answers(field)) is None:
+            continue
+        package, _, name = a.peer.partition(": ")
+        title = "labels, 1,000 rows" if field in seen.short else field.title
+        pair = field.pair(AUTO, a.peer)
+        means = field.mean(pair.mine), field.mean(pair.theirs)
+        unit = "of uniform play" if field.family == "worlds" else "error" if field.family == "labels" else "a round"
+        yield Compared(f"regret, {title}", f"{release(package)}: {name}, the best of {len(field.peers)}", *means, unit)
+        if field in seen.short:
+            continue
+        hindsight = f"the best of {len(field.peers)} on each set, in hindsight"
+        yield Compared(f"regret, {title}", hindsight, a.in_hindsight, 1.0, "× theirs")
+
+
+def write(seen: Standings) -> None:
+    """Write both pages and the picture."""
+    every = seen.every
     worlds = [f"\n{standing_tables.captured(f)}\n" for f in every if f.family == "worlds" and AUTO in f.complete]
     sections = [section(field, field.title) for field in every]
-    sections += [section(field, "labels, 1,000 rows at most, slow libraries too") for field in short]
-    (HERE / "BAKEOFF.md").write_text("".join([HEAD, overview(every), "\n", *worlds, READING, *sections]))
+    sections += [section(field, "labels, 1,000 rows at most, slow libraries too") for field in seen.short]
+    (HERE / "BAKEOFF.md").write_text(
+        "".join([HEAD.format(state=state()), overview(every), "\n", *worlds, READING, *sections])
+    )
     sets = "".join(standing_tables.by_set(field) for field in every)
     (HERE / "BAKEOFF_SETS.md").write_text(
         f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
     )
     standing_report.draw(every, HERE / "figures" / "bakeoff.svg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write all families as one HTML page, too")
+    asked = parser.parse_args()
+    seen = standings(asked.data)
+    write(seen)
     print("\n".join(quote.refresh()))
     if asked.html:
-        standing_report.page(every, asked.html)
+        standing_report.page(seen.every, asked.html)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.coverage_batch import THRESHOLD, Column, Played, columns
 from benchmarks.coverage_worlds import WORLDS, World
 from benchmarks.timing import table
+from benchmarks.told import Compared, Told
 from oddsmith.engines import each
 from oddsmith.evaluation import Bets, Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
 from oddsmith.evaluation.betting import log_wealth
@@ -219,7 +220,20 @@ def worst(results: list[Tallies], kind: str) -> str:
     return min(ones)[1] if ones else "none"
 
 
-def report(logs: int = 500, engine: str = "local") -> str:
+def compared(families: dict[str, Tallies]) -> tuple[Compared, ...]:
+    """Our intervals of ips beside the plain ones: where they fail, and what that costs in width."""
+    ours, plain = ([found["ips", kind] for found in families.values()] for kind in ("beta", "plain"))
+    failing = [float(sum(not one.holds for one in ones)) for ones in (ours, plain)]
+    answered = [found for found in families.values() if found["ips", "plain"].answered]
+    wider = float(np.mean([_wider(found) for found in answered]))
+    below, peer = f"families of worlds, of {len(answered)}, where intervals cover less than 0.95", "mean ± z sd/√T"
+    return (
+        Compared(below, peer, failing[0], failing[1], "families"),
+        Compared("width of these intervals", peer, wider, 1.0, "× theirs"),
+    )
+
+
+def report(logs: int = 500, engine: str = "local") -> Told:
     """The tables as Markdown."""
     results = [one for _, one in sorted(each(partial(measure, logs=logs, seed=11), WORLDS, engine=engine))]
     families = by_family(results)
@@ -234,7 +248,7 @@ def report(logs: int = 500, engine: str = "local") -> str:
         shown = table(["family", "worlds", *names], rows)
         parts.append(f"**{kind}**; the least of a world with 100 answers is {worst(results, kind)}.\n\n{shown}\n")
     wide = [f"{family} {_wider(found):.2f}" for family, found in families.items() if found["ips", "plain"].answered]
-    return f"""## Intervals, where the value is known
+    text = f"""## Intervals, where the value is known
 
 {len(WORLDS)} worlds, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of answers that cover, and
 the share refused. **below** marks less than {LEVEL:g} by more than two standard errors. Anytime: covered after every
@@ -244,6 +258,7 @@ of these, *mean* is the estimator's own mean over all logs, the rest is the valu
 {chr(10).join(parts)}
 Mean width of the beta intervals of ips over that of plain ones: {", ".join(wide)}.
 """
+    return Told(text, compared(families))
 
 
 def _wider(found: Tallies) -> float:
@@ -256,7 +271,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=500)
     parser.add_argument("--engine", default="local")
     arguments = parser.parse_args()
-    print(report(arguments.logs, arguments.engine))
+    print(report(arguments.logs, arguments.engine).text)
 
 
 if __name__ == "__main__":

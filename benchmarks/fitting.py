@@ -16,6 +16,7 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.timing import table
+from benchmarks.told import Compared, Told, release
 
 EVENTS, EXPERTS, ARMS, CHUNK = 5_000_000, 64, 10, 250_000
 SIZES = (0.1, 0.25, 0.5, 1.0)  # shares of the events, for the cost's growth
@@ -118,7 +119,7 @@ def draw(sizes: list[int], seconds: dict[str, list[float]], path: Path) -> None:
     save(figure, path)
 
 
-def report(figures: Path, events: int = EVENTS) -> str:
+def report(figures: Path, events: int = EVENTS) -> Told:
     sizes = [int(events * share) for share in SIZES]
     with tempfile.TemporaryDirectory() as name:
         generate(Path(name) / "warm.parquet", 2_000)
@@ -140,7 +141,9 @@ def report(figures: Path, events: int = EVENTS) -> str:
             [*row, f"{np.abs(mine['weights'] - theirs['weights']).max() / np.abs(theirs['weights']).max():.0e}"]
         )
     header = ["events", "fit_log, s", "bare loop, s", "fit_log, CPU s", "bare loop, CPU s", "ratio", "CPU µs/event"]
-    return f"""## Learning from a log
+    peer = f"a bare loop, {release('pyarrow')} to {release('numpy')}"
+    compared = Compared(f"learning from {sizes[-1]:,} events", peer, mine["cpu"], theirs["cpu"], "CPU s")
+    text = f"""## Learning from a log
 
 `fit_log` in one process against a bare loop from pyarrow to numpy that reads the same two columns and adds up the
 same log losses, without a check: {EXPERTS} experts, advice stored as fixed-size lists in Parquet. Each run is a process
@@ -151,6 +154,7 @@ the largest difference of the log weights, relative to the largest of them.
 
 ![seconds against events](figures/fitting.svg)
 """
+    return Told(text, (compared,))
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import sys
 from functools import partial
 
 from benchmarks.timing import interleaved, table
+from benchmarks.told import Compared, Told, release
 
 ROUNDS = 15
 
@@ -15,7 +16,7 @@ def importing(what: str) -> float:
     return float(done.stdout)
 
 
-def report() -> str:
+def report() -> Told:
     names = ("numpy, scipy.special", "oddsmith")
     seconds: dict[str, list[float]] = {name: [] for name in names}
 
@@ -27,10 +28,13 @@ def report() -> str:
     middle = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
     ratio = middle["oddsmith"] / middle["numpy, scipy.special"]
     rows = [[f"`import {name}`", f"{1e3 * value:.0f}"] for name, value in middle.items()]
-    return f"""## Import
+    peer = f"{release('numpy')} and {release('scipy')}'s special"
+    compared = Compared("import", peer, 1e3 * middle[names[1]], 1e3 * middle[names[0]], "ms")
+    text = f"""## Import
 
 Median of {ROUNDS} fresh processes each, interleaved. `import oddsmith` costs **{ratio:.2f} times** as much as numpy and
 scipy.special, the largest part of scipy that it uses (and imports on first use).
 
 {table(["", "ms"], rows)}
 """
+    return Told(text, (compared,))

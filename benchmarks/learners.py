@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from benchmarks import offers
 from benchmarks.contenders import Ours, OursOnOffers, Player, Vowpal
 from benchmarks.games import Game, Round
 from benchmarks.timing import Timing, interleaved, machine, table
+from benchmarks.told import Compared, Told, release
 from oddsmith import kernels
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
 from oddsmith.policies.auto import SIZES
@@ -83,7 +84,24 @@ def cases() -> Iterator[tuple[str, Game, Callable[[str], Ours]]]:
     yield "50 arms offered × 30 numbers", items(steps), lambda s: OursOnOffers(od.auto(size=s))
 
 
-def against_vowpal() -> Iterator[list[str]]:
+class Timed(NamedTuple):
+    """A policy on one input: means of CPU, those of Vowpal Wabbit in the same rounds, and bytes of its state."""
+
+    given: str
+    label: str
+    us: float
+    theirs: float
+    longest: float
+    memory: int | None
+
+    @property
+    def cells(self) -> list[str]:
+        memory = "" if self.memory is None else f"{self.memory / 1e6:,.1f}"
+        times = [f"{self.us:,.0f}", f"{self.us / self.theirs:.2f}", f"{self.longest / 1e3:.1f}"]
+        return [self.given, self.label, *times, memory]
+
+
+def against_vowpal() -> Iterator[Timed]:
     """Each case and size, compiled and not: µs of CPU a step, ratios within one run, the longest step, the state."""
     for name, given, make in cases():
         wanted = [(s, choice) for choice in ("numba", "numpy") for s in ("normal", "small")]
@@ -93,9 +111,8 @@ def against_vowpal() -> Iterator[list[str]]:
         }
         timings = interleaved(loops, ROUNDS)
         for label, timing in timings.items():
-            ratio, longest = timing.mean / timings[VOWPAL].mean, timing.longest / 1e3
-            memory = f"{size(players[label].state) / 1e6:,.1f}" if label in players else ""
-            yield [name, label, f"{timing.mean:,.0f}", f"{ratio:.2f}", f"{longest:.1f}", memory]
+            memory = size(players[label].state) if label in players else None
+            yield Timed(name, label, timing.mean, timings[VOWPAL].mean, timing.longest, memory)
     kernels.use("auto")
 
 
@@ -142,17 +159,29 @@ def draw(measured: list[tuple[str, int, int, Timing, int]], path: Path) -> None:
 HEADER = ["input", "policy", "µs per step", "÷ Vowpal Wabbit", "longest step, ms", "MB of state"]
 
 
-def report(figures: Path) -> str:
-    rows, measured = list(against_vowpal()), list(growth())
+def compared(timed: list[Timed]) -> tuple[Compared, ...]:
+    """Auto on every input with compiled code, and on the first one in its other forms, too."""
+    peer = f"{release('vowpalwabbit', 'Vowpal Wabbit')}, squarecb, text made in the loop"
+    first = {"auto, small, numba": "auto, small", "auto, normal, numpy": "auto, without numba"}
+    shown = {"auto, normal, numba": "auto"}
+    return tuple(
+        Compared(f"decide and learn, {name}, {one.given}", peer, one.us, one.theirs, "µs")
+        for one in timed
+        if (name := (shown | first if one.given == timed[0].given else shown).get(one.label))
+    )
+
+
+def report(figures: Path) -> Told:
+    timed, measured = list(against_vowpal()), list(growth())
     draw(measured, figures / "learners.svg")
     cells = [[name, str(k), str(d), f"{t.cpu:,.0f}", f"{b / 1e6:,.1f}"] for name, k, d, t, b in measured]
-    return f"""## What auto costs
+    text = f"""## What auto costs
 
 µs of CPU for a decision and its reward, next to Vowpal Wabbit's Python loop on the same input, text made in the loop:
 means of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, growth of the forest
 within. *numba*: with compiled twins; *numpy*: without.
 
-{table(HEADER, rows)}
+{table(HEADER, [one.cells for one in timed])}
 
 Growth; the forest's state is bounded by its window.
 
@@ -160,8 +189,9 @@ Growth; the forest's state is bounded by its window.
 
 ![time and memory against features and arms](figures/learners.svg)
 """
+    return Told(text, compared(timed))
 
 
 if __name__ == "__main__":
     print(machine(("numpy", "numba", "vowpalwabbit")))
-    print(table(HEADER, list(against_vowpal())))
+    print(table(HEADER, [one.cells for one in against_vowpal()]))

@@ -17,6 +17,7 @@ from benchmarks.contenders import OursOnOffers, lines_of
 from benchmarks.games import Round
 from benchmarks.peers import pick
 from benchmarks.timing import Timing, interleaved, machine, table
+from benchmarks.told import Compared, Told, release
 
 ARMS, FEATURES, CONTEXT, ROUNDS = 50, 20, 10, 5
 SIZES = (10, 50, 200, 1000)
@@ -88,7 +89,7 @@ def measure(n_arms: int) -> dict[str, Timing]:
     return interleaved(loops, ROUNDS)
 
 
-def report(sizes: tuple[int, ...] = SIZES) -> str:
+def report(sizes: tuple[int, ...] = SIZES) -> Told:
     found = {n: measure(n) for n in sizes}
     rows = [
         [
@@ -102,13 +103,19 @@ def report(sizes: tuple[int, ...] = SIZES) -> str:
         for name, t in times.items()
     ]
     header = ["arms", "loop", "CPU µs a round", "wall µs a round", f"÷ {TEXT}", f"÷ {FORMATTED}"]
-    return f"""## A decision among arms of the call, and its reward
+    peer = f"{release('vowpalwabbit', 'Vowpal Wabbit')}, squarecb, text made in the loop"
+    compared = tuple(
+        Compared(f"decide and learn, auto, {n:,} arms of the call", peer, times[OURS].cpu, times[FORMATTED].cpu, "µs")
+        for n, times in found.items()
+    )
+    text = f"""## A decision among arms of the call, and its reward
 
 {FEATURES} numbers for each arm, {CONTEXT} of context; every arm is one of ten times as many, known by name. Median of
 {ROUNDS} interleaved rounds of {steps(ARMS)} steps ({steps(1000)} above {ARMS} arms) after one to warm up, one thread.
 
 {table(header, rows)}
 """
+    return Told(text, compared)
 
 
 def profile(n_arms: int = ARMS) -> Any:
@@ -131,7 +138,7 @@ def main() -> None:
             profile(n_arms)
         return
     print(machine(("numpy", "vowpalwabbit")))
-    print(report(tuple(arguments.arms)))
+    print(report(tuple(arguments.arms)).text)
 
 
 if __name__ == "__main__":

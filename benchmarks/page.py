@@ -231,7 +231,7 @@ decisions took without a page, before and after. {os.cpu_count()} cores that cli
 """
 
 
-def report(policies: Iterable[str] = POLICIES, rounds: int = 3, seconds: float = 20.0, rate: float = RATE) -> str:
+def report(policies: Iterable[str] = POLICIES, rounds: int = 3, seconds: float = 8.0, rate: float = RATE) -> str:
     """The section of RESULTS.md."""
     head = f"## The page beside the service\n\n{_ABOUT}\n\n"
     if find_chromium() is None:

@@ -1,83 +1,99 @@
-"""Run all benchmarks and write RESULTS.md and its figures: `make bench`, or `python -m benchmarks.run step`."""
+"""Run all benchmarks, and write README.md, RESULTS.md, BAKEOFF.md and their figures: `make bench`.
+
+    python -m benchmarks.run              # what is not measured yet for these sources; then the pages
+    python -m benchmarks.run step offers  # these parts anew; no page is written
+    python -m benchmarks.run --keep       # parts of earlier sources hold, and the pages say so
+    python -m benchmarks.run --fresh      # everything anew
+
+A part that is finished is kept in benchmarks/results/parts; a run that was stopped goes on from there. A part that
+fails does not stop the others: it is told at the end, the exit status is 1, and the next run tries it again.
+"""
 
 import argparse
-import datetime
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import (
-    algorithms,
-    coverage,
-    fitting,
-    growth,
-    idle,
-    imports,
-    learners,
-    obp_parity,
-    offers,
-    offers_on_disk,
-    offers_served,
-    ope,
-    page,
-    personalizer,
-    quote,
-    restart,
-    served,
-    service_load,
-    service_replicas,
-    simulation,
-    step,
-    strangers,
-)
-from benchmarks.timing import machine
+from benchmarks import front, kept, quote
+from benchmarks.kept import Kept
+from benchmarks.parts import FIGURES, HERE, PARTS, Part
 
-HERE = Path(__file__).parent
-DATA = HERE.parents[1] / "shared" / "data"
-PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser", "river", "contextualbandits")
-PARTS: dict[str, Callable[[], str]] = {
-    "step": step.report,
-    "growth": lambda: growth.report(HERE / "figures"),
-    "simulation": lambda: simulation.report(HERE / "figures"),
-    "algorithms": algorithms.report,
-    "learners": lambda: learners.report(HERE / "figures"),
-    "offers": offers.report,
-    "imports": imports.report,
-    "fitting": lambda: fitting.report(HERE / "figures"),
-    "coverage": coverage.report,
-    "served": served.report,
-    "ope": lambda: ope.report(HERE / "figures", DATA),
-    "obp_parity": lambda: obp_parity.report(DATA),
-    "service": service_load.report,
-    "offers served": offers_served.report,
-    "rank": personalizer.report,
-    "offers on disk": offers_on_disk.report,
-    "replicas": service_replicas.report,
-    "restart": restart.report,
-    "page": page.report,
-    "strangers": strangers.report,
-    "idle": idle.report,
-}
+FOLDER = HERE / "results" / "parts"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"parts to run and print, of {', '.join(PARTS)}; none: all, written")
-    arguments = parser.parse_args()
-    if unknown := [part for part in arguments.parts if part not in PARTS]:
-        parser.error(f"parts must be of {', '.join(PARTS)}; got {unknown[0]!r}")
-    (HERE / "figures").mkdir(exist_ok=True)
-    sections = []
-    for name in arguments.parts or PARTS:
-        print(f"{name} …", file=sys.stderr, flush=True)
-        sections.append(PARTS[name]())
-        print(sections[-1])
-    if arguments.parts:
-        return
-    head = f"# Benchmarks\n\n`make bench`, {datetime.date.today():%Y-%m-%d}. {machine(PACKAGES)}.\n"
-    (HERE / "RESULTS.md").write_text("\n".join([head, *sections]))
-    print("\n".join(quote.refresh()), file=sys.stderr)
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def held(name: str, part: Part, folder: Path, asked: argparse.Namespace) -> Kept | None:
+    """What is kept of a part, if it need not be measured."""
+    one = kept.read(folder, name)
+    if one is None or asked.fresh or name in asked.parts:
+        return None
+    return one if asked.keep or one.key == kept.key(part) else None
+
+
+def run(parts: Mapping[str, Part], folder: Path, asked: argparse.Namespace) -> tuple[list[Kept], dict[str, str]]:
+    """The parts asked for, kept or measured now, and why others failed."""
+    found, failed = [], {}
+    wanted = {name: part for name, part in parts.items() if not asked.parts or name in asked.parts}
+    for place, (name, part) in enumerate(wanted.items(), start=1):
+        number, before = f"[{place}/{len(wanted)}] {name}", kept.read(folder, name)
+        if (one := held(name, part, folder, asked)) is None:
+            say(f"{number} …" + (f" (last time {before.seconds:,.0f} s)" if before else ""))
+            try:
+                one = kept.measure(name, part)
+            except (Exception, SystemExit) as error:
+                say(f"{number} failed:\n{traceback.format_exc()}")
+                failed[name] = f"{type(error).__name__}: {error}".partition("\n")[0]
+                continue
+            kept.write(folder, one)
+            say(f"{number}: {one.seconds:,.0f} s")
+        else:
+            say(f"{number}: kept, of source {one.source}")
+        found.append(one)
+    return found, failed
+
+
+def pages(found: Sequence[Kept], failed: Mapping[str, str], folder: Path) -> None:
+    """Write the front page and what is behind it."""
+    (folder / "README.md").write_text(front.front(found, failed), encoding="utf-8")
+    (folder / "RESULTS.md").write_text(front.results(found), encoding="utf-8")
+
+
+def parsed(words: Sequence[str] | None = None, names: Sequence[str] = tuple(PARTS)) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"parts to measure anew and print, of {', '.join(names)}")
+    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    parser.add_argument("--keep", action="store_true", help="parts that were measured on earlier sources hold")
+    asked = parser.parse_args(words)
+    if unknown := [part for part in asked.parts if part not in names]:
+        parser.error(f"parts must be of {', '.join(names)}; got {unknown[0]!r}")
+    if asked.fresh and asked.keep:
+        parser.error("--fresh measures everything, --keep as little as possible: give one of them")
+    return asked
+
+
+def main() -> int:
+    """Measure, write, and say what failed."""
+    asked = parsed()
+    FIGURES.mkdir(exist_ok=True)
+    found, failed = run(PARTS, FOLDER, asked)
+    if asked.parts:
+        print("\n".join(one.text for one in found))
+    elif found:
+        pages(found, failed, HERE)
+        say("\n".join(quote.refresh()))
+        print((HERE / "README.md").read_text())
+    if failed:
+        say(f"failed: {', '.join(failed)}; the next run tries them again")
+    different = [one.what for part in found for one in part.compared if one.verdict == "DIFFERENT"]
+    if different:
+        say(f"not the same as the peer's: {', '.join(different)}")
+    return int(bool(failed or different))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,7 +4,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,14 +46,21 @@ def interleaved(contenders: Mapping[str, Callable[[], int | list[int]]], rounds:
 
 
 def machine(packages: tuple[str, ...]) -> str:
-    """The machine and the versions, for the head of the results."""
+    """The machine and the versions of packages that are there, for the head of the results."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    versions = ", ".join(f"{name} {found}" for name in packages if (found := _version(name)))
     return f"{model}, {platform.system()}, Python {platform.python_version()}; {versions}"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
