@@ -118,8 +118,8 @@ async def load(
         while time.perf_counter() < end:
             turn += 1
             body = await send(reader, writer, asked[turn % len(asked)])
-            if rewards:
-                told = {"id": json.loads(body)["id"], "reward": turn % 2}
+            if rewards and (id := json.loads(body).get("id")):  # a refusal is an error, and has none
+                told = {"id": id, "reward": turn % 2}
                 await send(reader, writer, request("/v1/reward", told, server.port))
         writer.close()
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def posterior_at(server: Server) -> Any:
     """What a replica answers."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/posterior", timeout=10) as answer:
         return json.load(answer)
+
+
+def ready(server: Server) -> None:
+    """Wait until a replica knows its state."""
+    end = time.monotonic() + 60
+    while True:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=10):
+            return
+        if time.monotonic() > end:
+            raise RuntimeError(f"the replica on port {server.port} was not ready after 60 s")
+        time.sleep(0.1)
 
 
 async def both(replicas: list[Server], clients: int, seconds: float) -> list[Load]:
@@ -64,6 +76,7 @@ def report(seconds: float = 20.0, clients: int = 32) -> str:
             for name in ("one", "two"):
                 (Path(place) / name).mkdir()
                 replicas.append(Server(database.url(), Path(place) / name))
+                ready(replicas[-1])
             asyncio.run(both(replicas, clients, 1.0))
             loads = asyncio.run(both(replicas, clients, seconds))
             with PostgresReader(database.url(), experiment="load") as reader:
@@ -71,9 +84,9 @@ def report(seconds: float = 20.0, clients: int = 32) -> str:
                 counted = reader.tally()
                 whole = replayed(reader)
             equal = all(list(one["posterior"].values()) == whole for one in said)
-            for replica in replicas:
-                replica.close()
     finally:
+        for replica in replicas:
+            replica.close()
         database.remove()
     lines = [
         "## Two replicas on PostgreSQL",
