@@ -26,6 +26,8 @@ def episode_bounds(asked: argparse.Namespace) -> str:
     """Bounds of posterior sampling over models, as text or JSON; `--arms` are actions, `--experts` are models."""
     if asked.plot is not None or asked.loss not in (None, "log") or asked.constants != "tight":
         raise InvalidInput("bounds for episodes have log loss and no figure; leave out --loss, --constants and --plot")
+    if asked.compare:
+        raise InvalidInput("compare is for decisions without states; leave out --horizon, or --compare")
     if asked.steps is not None:
         raise InvalidInput("steps must not be given with horizon, the steps of an episode; give --episodes")
     if asked.prior is not None and (asked.experts is not None or len(asked.prior) > 1):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from oddsmith import theory
 from oddsmith.arrays import whole
+from oddsmith.cli.comparison import add_comparison, comparison
 from oddsmith.cli.costs import DEFAULT_GAMMA, AlgorithmCost, gts, play, recorded, rewards, rivals, table, usual, why
 from oddsmith.cli.episode_bounds import add_episodes, episode_bounds
 from oddsmith.cli.parser import Commands
@@ -29,6 +30,7 @@ def add_commands(commands: Commands) -> None:
     _problem(bound, steps=f"number of decisions, the horizon (default {_STEPS:,})", several=True)
     bound.add_argument("--gamma", type=float, help="exploration; the one with the best bound if not given")
     bound.add_argument("--plot", type=Path, metavar="FILE", help="write a figure of bounds against the horizon")
+    add_comparison(bound)
     add_episodes(bound)
     bound.set_defaults(run=_bound)
     tune = commands.add_parser("tune", help="which eta and gamma, and what they cost")
@@ -93,8 +95,13 @@ def _world(asked: argparse.Namespace, prior: float) -> "OrdinaryWorld | None":
 def _bound(asked: argparse.Namespace) -> str:
     if asked.horizon is not None:
         return episode_bounds(asked)
+    if asked.entropy is not None and not asked.compare:
+        raise InvalidInput("entropy must come with compare, which alone uses it; got no --compare")
     if asked.episodes is not None or asked.policies is not None or asked.states is not None:
         raise InvalidInput("episodes, policies and states must come with horizon, the steps of an episode; got none")
+    if asked.compare:
+        asked.loss = asked.loss or "log"  # each algorithm has its own
+        return comparison(asked, _assume(asked, steps=True))
     assumed = _assume(asked, steps=True)
     loss, prior = _own(asked), asked.prior[0]
     problem = {"n_arms": asked.arms, "steps": asked.steps}

@@ -12,7 +12,18 @@ from oddsmith.theory.bounds import (
     theorem1,
     total_loss_bound,
 )
+from oddsmith.theory.classes import (
+    ball_log_cover,
+    class_bound,
+    class_complexity,
+    cover_bound,
+    cover_complexity,
+    cover_radius,
+    covered_class_bound,
+    lipschitz_log_cover,
+)
 from oddsmith.theory.coefficients import tight_coefficient
+from oddsmith.theory.comparison import Promise, compare
 from oddsmith.theory.conditions import Certificate, Counterexample, certify
 from oddsmith.theory.constants import Coefficient, beta, kappa2
 from oddsmith.theory.episodes import (
@@ -23,13 +34,10 @@ from oddsmith.theory.episodes import (
     posterior_sampling_bound,
 )
 from oddsmith.theory.rivals import exp4_bound, feelgood_bound, regressor_elimination_bound, squarecb_bound
+from oddsmith.theory.sampling import better_bound, sampling_floor, thompson_bound
 from oddsmith.theory.tuning import Tuning, horizon_for, prior_value, tune
 from oddsmith.theory.variants import (
     changing_arms_bound,
-    class_bound,
-    class_complexity,
-    cover_bound,
-    cover_complexity,
     delay_bound,
     high_probability_bound,
     misspecified_bound,
@@ -42,17 +50,23 @@ __all__ = [
     "Coefficient",
     "Counterexample",
     "Departure",
+    "Promise",
     "Tuning",
     "anytime_bound",
+    "ball_log_cover",
     "bayes_regret_bound",
     "beta",
+    "better_bound",
     "certify",
     "changing_arms_bound",
     "class_bound",
     "class_complexity",
+    "compare",
     "corollary1",
     "cover_bound",
     "cover_complexity",
+    "cover_radius",
+    "covered_class_bound",
     "critical_rate",
     "delay_bound",
     "departure",
@@ -67,15 +81,18 @@ __all__ = [
     "high_probability_bound",
     "horizon_for",
     "kappa2",
+    "lipschitz_log_cover",
     "misspecified_bound",
     "posterior_sampling_bound",
     "prior_value",
     "refined_bound",
     "regressor_elimination_bound",
     "regret_bound",
+    "sampling_floor",
     "squarecb_bound",
     "switching_bound",
     "theorem1",
+    "thompson_bound",
     "tight_coefficient",
     "total_loss_bound",
     "tune",

@@ -1,10 +1,10 @@
-"""The bound under other circumstances: confidence, delay, misspecification, switching truth, classes, changing arms.
+"""The bound under other circumstances: confidence, delay, misspecification, switching truth, changing arms.
 
 All are the refined theorem (theory 3.4) with another number in the place of L = ln(1/p).
 """
 
 from collections.abc import Sequence
-from math import exp, expm1, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +13,15 @@ from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
 from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem, mixed_terms, refined_bound, regret_bound
 from oddsmith.theory.coefficients import AnyLoss, caveat, coefficient_at, spread, tight_coefficient
-from oddsmith.theory.constants import Coefficient, log_inverse
+from oddsmith.theory.constants import log_inverse
 
 __all__ = [
     "changing_arms_bound",
-    "class_bound",
-    "class_complexity",
-    "cover_bound",
-    "cover_complexity",
     "delay_bound",
     "high_probability_bound",
     "misspecified_bound",
     "switching_bound",
 ]
-
-# predictions of a linear class may leave [0, 1], where only Hoeffding's constant is proved (theory 5.7)
-_CLASSES = {"linear": Coefficient(1.0, -expm1(-0.5)), "logistic": Coefficient(0.5, 0.5)}
 
 
 def high_probability_bound(
@@ -108,53 +101,6 @@ def switching_bound(
     found = refined_bound(tight_coefficient(loss), n_arms=n_arms, steps=steps, log_prior=total, gamma=gamma)
     applies = f"applies when the truth is one of the experts at every step, and share = {alpha:.6g}" + caveat(loss)
     return found._replace(applies=applies)
-
-
-def class_complexity(kind: str, *, dim: int, steps: float, eta: float, norm: float, ridge: float = 1.0) -> float:
-    """L of a whole class with a Gaussian prior N(0, I/λ) and ‖θ*‖ <= norm, ‖φ‖ <= 1 (theory 5.7).
-
-    linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2) ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
-    """
-    rate = {"linear": 2 * eta, "logistic": eta / 4}[_kind(kind)]
-    number("dim", dim, low=1, high=inf)
-    number("steps", steps, low=1, high=inf)
-    number("ridge", ridge, low=0, high=inf, open_low=True)
-    number("norm", norm, low=0, high=inf)
-    return dim / 2 * log1p(rate * steps / (dim * ridge)) + ridge / 2 * norm**2
-
-
-def cover_complexity(kind: str, *, n: float, radius: float, steps: float, eta: float) -> float:
-    """L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8 (logistic, log loss; theory 5.7)."""
-    rate = {"linear": 1.0, "logistic": 1 / 8}[_kind(kind)]
-    number("steps", steps, low=1, high=inf)
-    number("radius", radius, low=0, high=inf)
-    return log(number("n", n, low=1, high=inf)) + rate * eta * steps * radius**2
-
-
-def class_bound(
-    kind: str, *, dim: int, norm: float, n_arms: int, steps: float, ridge: float = 1.0, gamma: float | None = None
-) -> Bound:
-    """The bound for GTS over a whole linear (square loss) or logistic (log loss) class with a Gaussian prior."""
-    used = _CLASSES[_kind(kind)]
-    complexity = class_complexity(kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge)
-    found = refined_bound(used, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma)
-    applies = f"applies when mean rewards are {kind} in features of norm at most 1, and the posterior is exact"
-    return found._replace(applies=applies)
-
-
-def cover_bound(kind: str, *, n: float, radius: float, n_arms: int, steps: float, gamma: float | None = None) -> Bound:
-    """The bound for GTS over a cover (`ball_cover`) of such a class: its discretisation error is inside."""
-    used = _CLASSES[_kind(kind)]
-    complexity = cover_complexity(kind, n=n, radius=radius, steps=steps, eta=used.eta)
-    found = refined_bound(used, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma)
-    applies = f"applies when mean rewards are {kind} in features of norm at most 1, with a parameter that is covered"
-    return found._replace(applies=applies)
-
-
-def _kind(kind: str) -> str:
-    if kind not in _CLASSES:
-        raise InvalidInput(f"kind must be linear or logistic; got {kind!r}")
-    return kind
 
 
 def changing_arms_bound(loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: npt.ArrayLike) -> Bound:
