@@ -239,3 +239,12 @@ def test_condition_2_as_printed() -> None:
         assert row["lbar"] == pytest.approx(0.04 * row["w2"], rel=1e-12)
         assert row["ratio"] == pytest.approx(row["Delta_2"] / sqrt(row["lbar"]), rel=1e-9)
         assert row["violated"] is bool(row["ratio"] > sqrt(4 / row["gamma"]))
+
+
+def test_contexts_that_tell_the_truth() -> None:
+    """World i shows only x_i, where all but expert i agree: every world is V(0.4), and sqrt(K H T/2) does not hold."""
+    experts = steps = 1000
+    bayes = exact_regret(World(0.4, 1 / experts), Sampling(eta=1.0), steps)
+    least = 0.4 * (experts - 1) * (1 - (1 - 1 / experts) ** steps)  # until expert i is drawn, nothing is learnt
+    assert bayes >= least > 252
+    assert bayes > 3 * theory.thompson_bound(entropy=log(experts), n_arms=2, steps=steps).bound

@@ -13,6 +13,7 @@ from oddsmith.theory.bounds import (
     total_loss_bound,
 )
 from oddsmith.theory.classes import (
+    approximated_class_bound,
     ball_log_cover,
     class_bound,
     class_complexity,
@@ -53,6 +54,7 @@ __all__ = [
     "Promise",
     "Tuning",
     "anytime_bound",
+    "approximated_class_bound",
     "ball_log_cover",
     "bayes_regret_bound",
     "beta",

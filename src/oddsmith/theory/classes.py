@@ -12,11 +12,12 @@ import numpy as np
 
 from oddsmith.arrays import number, whole
 from oddsmith.errors import InvalidInput
-from oddsmith.theory.bounds import Bound, check_problem, refined_bound
+from oddsmith.theory.bounds import Bound, capped, check_problem, mixed_terms, refined_bound
 from oddsmith.theory.constants import Coefficient
 
 __all__ = [
     "LogCover",
+    "approximated_class_bound",
     "ball_log_cover",
     "class_bound",
     "class_complexity",
@@ -155,6 +156,37 @@ def class_bound(
     found = refined_bound(used, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma)
     applies = f"applies when mean rewards are {kind} in features of norm at most 1, and the posterior is exact"
     return found._replace(applies=applies)
+
+
+def approximated_class_bound(
+    kind: str,
+    *,
+    dim: int,
+    norm: float,
+    n_arms: int,
+    steps: float,
+    error: float,
+    ridge: float = 1.0,
+    gamma: float | None = None,
+) -> Bound:
+    """The bound where an approximation is drawn from, Laplace's, particles' or fixed directions': `error` is added.
+
+    (1-γ) (sqrt(2KTL/(cγ)) + T error) + γT(K-1)/K, with `error` the mean, over steps, of the total variation between
+    the approximate odds (before gamma) and those of the exact posterior of the same history (theory 9.6).
+
+    >>> problem = {"dim": 2, "norm": 3.0, "n_arms": 3, "steps": 10**6}
+    >>> round(approximated_class_bound("logistic", **problem, error=0.01).terms["approximation"], -3)
+    9000.0
+    """
+    check_problem(n_arms, steps)
+    number("error", error, low=0, high=1)
+    used = _KINDS[_parametric(kind)].coefficient
+    complexity = class_complexity(kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge)
+    explored, learnt = steps * ((n_arms - 1) / n_arms - error), sqrt(2 * n_arms * steps * complexity / used.c)
+    gamma, terms = mixed_terms(learnt, max(explored, 0.0), gamma)
+    terms |= {"approximation": (1 - gamma) * steps * error, "exploration": gamma * steps * (n_arms - 1) / n_arms}
+    applies = f"mean rewards are {kind} in features of norm at most 1, and odds are that near to the exact posterior's"
+    return capped(terms, steps, eta=used.eta, gamma=gamma, applies=applies)
 
 
 def cover_bound(kind: str, *, n: float, radius: float, n_arms: int, steps: float, gamma: float | None = None) -> Bound:
