@@ -126,7 +126,7 @@ def test_directions_are_no_worse_than_random_draws() -> None:
 
 
 def test_any_sampling_with_a_floor_learns_and_the_error_of_its_odds_is_added() -> None:
-    """Σ w_i Δ_i <= sqrt(2K D/γ) whatever is drawn with odds of γ/K or more, and with other odds at most their TV more."""
+    """Σ w_i Δ_i <= sqrt(2K D/γ) whatever is drawn with odds of γ/K or more; other odds lose at most their TV more."""
     generator, nearest = np.random.default_rng(2), 0.0
     for _ in range(4000):
         arms, experts = int(generator.integers(2, 6)), int(generator.integers(2, 6))
