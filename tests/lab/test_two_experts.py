@@ -1,5 +1,6 @@
 """The chain of world V against the library's own policies: every path of arms and rewards, with their exact odds."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,13 @@ def test_blocks_are_steps(learner: Learner) -> None:
     np.testing.assert_allclose(found, [by_step[mark] for mark in marks], rtol=1e-12)
     for once in (exact_regret(World(0.2, 0.01), learner, 200), exact(World(0.2, 0.01), learner, 200).regret):
         assert once == pytest.approx(found[-1], rel=1e-12)
+
+
+def test_a_learner_that_is_fed_the_opposite() -> None:
+    """Flipped rewards are those of the other world: the truth's posterior there is 1 less the other one's here."""
+    policy = Sampling("square", 0.7, 1.0)  # draws every arm alike, so that only rewards differ
+    wrong = exact(World(0.2, 0.7, first=False), replace(policy, flipped=True), 50)
+    assert wrong.posterior == pytest.approx(1 - exact(World(0.2, 0.7, first=True), policy, 50).posterior, rel=1e-9)
 
 
 def test_optimism_that_fades_to_nothing_is_plain() -> None:

@@ -53,12 +53,16 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampling:
-    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to ln(w_1/w_2)."""
+    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to ln(w_1/w_2).
+
+    `flipped` learns from 1 - r: a learner that is broken, which claims must notice.
+    """
 
     loss: str = "log"
     eta: float = 0.5
     gamma: float = 0.0
     optimism: float = 0.0
+    flipped: bool = False
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm) where expert 1 has these posterior probabilities."""
@@ -73,6 +77,7 @@ class GapWeighting:
     loss: str = "log"
     eta: float = 1.0
     optimism: float = 0.0
+    flipped: bool = False
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where it leads itself."""
@@ -109,7 +114,8 @@ class Chain(NamedTuple):
         belief = _sigmoid(spacing(world.delta, learner) * np.arange(low, high + 1.0) - world.doubt)
         pull = learner.pull(belief if world.first else 1 - belief, world)
         lost = world.delta * (1 - pull if world.first else pull)
-        return cls(belief, pull, lost, (1 - belief) * pull * _shifted(world.delta, learner), 0.5 + world.delta, -low)
+        loss = (1 - belief) * pull * _shifted(world.delta, learner)
+        return cls(belief, pull, lost, loss, _up(world, learner), -low)
 
     def ahead(self, values: Array) -> Array:
         """The expected value after one step, by state; the outermost states stay where they are."""
@@ -191,6 +197,11 @@ def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
     return -ceil(_DEPTH / (4 * world.delta)), ceil((against + _DEPTH) / spacing(world.delta, learner))
 
 
+def _up(world: World, learner: Learner) -> float:
+    """How likely a pull of the last arm is to speak for the truth."""
+    return 0.5 - world.delta if learner.flipped else 0.5 + world.delta
+
+
 def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(np.minimum(-x, 700.0))))
 
@@ -200,7 +211,7 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
     bonus = learner.optimism * world.delta
     low, high = _ends(world, learner, bonus * steps)
     odds = np.exp(np.minimum(world.doubt - spacing(world.delta, learner) * np.arange(low, high + 1), 600.0))
-    here, up = np.zeros(len(odds)), 0.5 + world.delta
+    here, up = np.zeros(len(odds)), _up(world, learner)
     here[-low], regret, loss = 1.0, 0.0, 0.0
     fade = np.exp(-bonus if world.first else bonus)
     for start in range(0, steps, _BLOCK):
