@@ -12,7 +12,7 @@ from oddsmith.lab.claims.base import Break, Claim, Experiment, Outcome, Rule, Se
 from oddsmith.lab.reproduce import broken
 
 CLAIMING = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.rules}
-QUICK = ("thompson", "conditions", "elimination")
+QUICK = ("thompson", "conditions", "elimination", "condition2", "lemma1-paper", "corollary2", "floor")
 
 
 def check_power(names: tuple[str, ...], workers: int = 1) -> None:

@@ -1,5 +1,6 @@
 """The chain of world V against the library's own policies: every path of arms and rewards, with their exact odds."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,6 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.lab.claims.base import gts
 from oddsmith.lab.claims.suprema import agreed_regret, peak, worst
 from oddsmith.lab.claims.two_experts import Chain, Expected, GapWeighting, Learner, Sampling, World, exact, exact_regret
 from oddsmith.losses import LOSSES
@@ -97,9 +97,9 @@ def test_the_chain_of_one_instance_is_world_v() -> None:
     """The matrix powers of `lab/claims/chain.py`, for f_1 = (0.5, 0.9) and f_2 = (0.5, 0.1)."""
     from oddsmith.lab.claims import chain
 
-    for loss in ("log", "square"):
-        _, regret = chain.exact_regret(loss, eta=0.5, gamma=0.05, prior=1e-4, doublings=12)
-        found = exact_regret(World(0.4, 1e-4), Sampling(loss, 0.5, 0.05), 4096)
+    for loss, eta in itertools.product(("log", "square"), (0.25, 0.5, 1.0, 2.0, 4.0)):
+        _, regret = chain.exact_regret(loss, eta=eta, gamma=0.05, prior=1e-4, doublings=12)
+        found = exact_regret(World(0.4, 1e-4), Sampling(loss, eta, 0.05), 4096)
         assert found == pytest.approx(regret[-1], rel=1e-9)
 
 
@@ -114,6 +114,6 @@ def test_searches() -> None:
         assert found.regret == exact_regret(World(found.delta, 1e-6), learner, 1000)
     agreed = np.full((2, 3), 0.1)
     agreed[:, -1] = 0.9
-    policy = gts(agreed[None], gamma=0.3)
-    lost = 0.8 * (1 - float(policy.odds(policy.init(), 0).propensities[-1]))
+    policy = od.GeneralizedThompsonSampling(od.GivenExperts(["1", "2"]), gamma=0.3)
+    lost = 0.8 * (1 - float(policy.odds(policy.init(), agreed).propensities[-1]))
     assert agreed_regret(Sampling(gamma=0.3), steps=100, n_arms=3) == pytest.approx(100 * lost)

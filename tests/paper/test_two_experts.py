@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oddsmith as od
 from oddsmith import theory
+from oddsmith.lab.claims.base import Setup
 from oddsmith.lab.claims.one_arm import doubted, predicted_doubt
+from oddsmith.lab.claims.paper_constants import CONDITION_2
 from oddsmith.lab.claims.suprema import agreed_regret, best_gamma, peak, worst
 from oddsmith.lab.claims.two_experts import GapWeighting, Sampling, World, exact, exact_regret
 from oddsmith.theory.constants import c_square, kappa1_averaged
@@ -234,11 +237,20 @@ def test_one_arm_for_long(case: Any) -> None:
 
 
 def test_condition_2_as_printed() -> None:
-    """lbar = 0.04 w_2 whatever the odds, so that Δ_2/sqrt(w_2 ...) has no bound: ratio w_2^(-1/2)."""
+    """lbar = 0.04 w_2 whatever is drawn, by the policy's odds; kappa_1 is broken after 19, 19 and 26 rewards."""
+    said = np.array([[0.6, 0.4], [0.4, 0.6]])
     for row in VECTORS["D5_c2"]["rows"]:
-        assert row["lbar"] == pytest.approx(0.04 * row["w2"], rel=1e-12)
-        assert row["ratio"] == pytest.approx(row["Delta_2"] / sqrt(row["lbar"]), rel=1e-9)
-        assert row["violated"] is bool(row["ratio"] > sqrt(4 / row["gamma"]))
+        prior = [1 - row["w2"], row["w2"]]
+        policy = od.GeneralizedThompsonSampling(
+            od.GivenExperts(["1", "2"]), od.square_loss, eta=1.0, gamma=row["gamma"], prior=prior
+        )
+        state = policy.init()
+        lbar = float(policy.posterior(state) @ (said - said[0]) ** 2 @ policy.odds(state, said).propensities)
+        assert lbar == pytest.approx(row["lbar"], rel=1e-7)
+        assert row["Delta_2"] / sqrt(lbar) == pytest.approx(row["ratio"], **EXACT)
+        assert row["violated"] is bool(row["Delta_2"] / sqrt(lbar) > row["kappa1_paper"])
+    first = [claim.measured for claim in CONDITION_2(Setup(quick=True)).claims]
+    assert first == [*(str(n) for n in VECTORS["D5_c2"]["net_confirmations"].values()), "26"]
 
 
 def test_contexts_that_tell_the_truth() -> None:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.lab.claims.two_experts import GapWeighting, Learner, Sampling, World, exact_regret, spacing
+from oddsmith.theory.coefficients import tight_coefficient
+from oddsmith.theory.constants import log_inverse
 
-__all__ = ["AGREED_GAP", "LARGEST", "Peak", "agreed_regret", "best_gamma", "peak", "worst"]
+__all__ = ["AGREED_GAP", "LARGEST", "Peak", "agreed_regret", "best_gamma", "peak", "simple_gamma", "worst"]
 
 LARGEST = 0.45  # Δ: predictions stay inside [0.05, 0.95]
 AGREED_GAP = 0.8  # of world B, in which both experts say (0.1, ..., 0.1, 0.9) and are right
@@ -66,7 +68,7 @@ def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:
 def best_gamma(loss: str, eta: float, *, prior: float, steps: int, start: float) -> tuple[float, Peak]:
     """The constant gamma at which worlds V and B cost the same, hence the best against both, for two arms.
 
-    More exploration costs more in B and less in V, so there is one; it is looked for from start/4 to 2 · start.
+    More exploration costs more in B and less in V, so there is one; it is looked for from `start` downwards.
     """
     from scipy.optimize import brentq
 
@@ -74,5 +76,18 @@ def best_gamma(loss: str, eta: float, *, prior: float, steps: int, start: float)
         learner = Sampling(loss, eta, exp(x))
         return worst(learner, prior=prior, steps=steps, points=5).regret - agreed_regret(learner, steps=steps)
 
-    gamma = exp(brentq(excess, log(start / 4), log(min(2 * start, 1.0)), xtol=1e-5))
+    high, low = log(min(2 * start, 1.0)), log(start / 4)
+    while excess(low) < 0:
+        high, low = low, low - 2
+    gamma = exp(brentq(excess, low, high, xtol=1e-5))
     return gamma, worst(Sampling(loss, eta, gamma), prior=prior, steps=steps)
+
+
+def simple_gamma(loss: str, *, n_arms: int, steps: int, prior: float) -> float:
+    """The γ at which sqrt(KTL/(cγ)) + γT(K-1)/K, the simple form of 3.4, is least: a pure power of T.
+
+    >>> round(simple_gamma("log", n_arms=2, steps=1024, prior=1e-12), 4)
+    0.4761
+    """
+    learnt = sqrt(n_arms * steps * log_inverse(prior) / tight_coefficient(loss).c)
+    return float((learnt / (2 * steps * (n_arms - 1) / n_arms)) ** (2 / 3))

@@ -8,16 +8,19 @@ of what can happen, and 32 steps at a time are one product with a band matrix.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, log
+from math import atanh, ceil, log
 from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith.arrays import Array, Ints
+from oddsmith.lab.claims.base import Setup
 from oddsmith.losses import LOSSES
 
-__all__ = ["Chain", "Expected", "GapWeighting", "Sampling", "World", "exact", "exact_regret"]
+__all__ = ["FLIPPED", "Chain", "Expected", "GapWeighting", "Learner", "Sampling", "World"]
+__all__ += ["exact", "exact_loss", "exact_regret", "spacing"]
 
+FLIPPED = "learns from 1 - r"  # what a setup does wrong
 _DEPTH = 34.0  # e^-34 of probability, or of doubt, is left out at each end of the band
 _BLOCK = 32  # steps in one product
 _RARE = 1e-25  # probabilities that Feel-Good's window leaves behind
@@ -63,6 +66,11 @@ class Sampling:
     gamma: float = 0.0
     optimism: float = 0.0
     flipped: bool = False
+
+    @classmethod
+    def played(cls, setup: Setup, loss: str, *, eta: float, gamma: float) -> "Sampling":
+        """GTS as it is played: with what the setup does wrong."""
+        return cls(loss, setup.eta(eta), setup.gamma(gamma), flipped=setup.broken.other == FLIPPED)
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm) where expert 1 has these posterior probabilities."""
@@ -179,6 +187,14 @@ def exact_regret(world: World, learner: Learner, steps: int) -> float:
     return float(next(chain.totals(chain.regret, np.zeros_like(chain.regret), [steps]))[chain.start])
 
 
+def exact_loss(world: World, learner: Learner, steps: int) -> float:
+    """The exact Σ lbar alone."""
+    if learner.optimism:
+        return _optimistic(world, learner, steps).loss
+    chain = Chain.of(world, learner)
+    return float(next(chain.totals(chain.loss, np.zeros_like(chain.loss), [steps]))[chain.start])
+
+
 def spacing(delta: float, learner: Learner) -> float:
     """s: how much one pull moves ln(w_1/w_2)."""
     said = np.array([0.5 + delta, 0.5 - delta])
@@ -192,9 +208,13 @@ def _shifted(delta: float, learner: Learner) -> float:
 
 
 def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
-    """The lowest and the highest m of the band; a bonus of the wrong expert has to be made up for."""
+    """The lowest and the highest m of the band; a bonus of the wrong expert has to be made up for.
+
+    A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and from 0 down to -n.
+    """
     against = max(world.doubt + (0.0 if world.first else bonus), 0.0)
-    return -ceil(_DEPTH / (4 * world.delta)), ceil((against + _DEPTH) / spacing(world.delta, learner))
+    back, step = 2 * atanh(2 * world.delta), spacing(world.delta, learner)
+    return -ceil(_DEPTH / back), ceil(against / step + _DEPTH / min(step, back))
 
 
 def _up(world: World, learner: Learner) -> float:
