@@ -66,7 +66,7 @@ def state(parts: Sequence[Kept]) -> str:
 def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
     """benchmarks/README.md; of parts that failed, why."""
     rows = []
-    for part in parts:
+    for part in sorted(parts, key=lambda part: part.name != "bakeoff"):  # what is learnt, then what it costs
         file = "BAKEOFF.md" if part.name == "bakeoff" else f"RESULTS.md#{anchor(title(part))}"
         rows += [row(one, f"[{part.name}]({file})") for one in part.compared]
     without = [f"[{part.name}](RESULTS.md#{anchor(title(part))})" for part in parts if not part.compared]
@@ -77,7 +77,7 @@ def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
 
 {count(parts)}. `make bench` writes this page from the numbers of its parts. {state(parts)}
 
-{table(HEADER, rows)}
+{table(HEADER, rows).replace("---: |", "--- |", 1)}
 
 *level*: within {NEAR:.0%}. Of several peers, or ways to use one, the fastest or best stands here. Regret is `auto`'s,
 on sets it was designed on; *in hindsight* is a peer that nobody has: it knows the best configuration for each set.
