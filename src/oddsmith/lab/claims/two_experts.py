@@ -17,8 +17,19 @@ from oddsmith.arrays import Array, Ints
 from oddsmith.lab.claims.base import Setup
 from oddsmith.losses import LOSSES
 
-__all__ = ["FLIPPED", "Chain", "Expected", "GapWeighting", "Learner", "Sampling", "World"]
-__all__ += ["exact", "exact_loss", "exact_regret", "spacing"]
+__all__ = [
+    "Chain",
+    "Expected",
+    "FLIPPED",
+    "GapWeighting",
+    "Learner",
+    "Sampling",
+    "World",
+    "exact",
+    "exact_loss",
+    "exact_regret",
+    "spacing",
+]
 
 FLIPPED = "learns from 1 - r"  # what a setup does wrong
 _DEPTH = 34.0  # e^-34 of probability, or of doubt, is left out at each end of the band
