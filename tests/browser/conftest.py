@@ -1,10 +1,12 @@
 """A browser for tests: Chromium by ODDSMITH_CHROMIUM or from the path; any message on its console fails the test."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from browser.built import built, served
 from browser.chromium import Chromium, find_chromium
 
 _started: list[Chromium] = []
@@ -33,3 +35,16 @@ def page(chromium: Chromium) -> Iterator[Any]:
     """A page of its own, 1280 wide and light; what it says on its console must be nothing."""
     with chromium.page() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def docs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as a static site, built once."""
+    return built(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="session")
+def docs_address(docs_folder: Path) -> Iterator[str]:
+    """Where a server of this process has it."""
+    with served(docs_folder) as url:
+        yield url

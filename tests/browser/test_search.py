@@ -1,11 +1,9 @@
 """The search of the site: twenty questions of new users, each answered on the first screen, by mouse or by keyboard."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from browser.built import built, served
 from browser.chromium import Chromium
 
 pytestmark = pytest.mark.soak
@@ -34,12 +32,6 @@ QUESTIONS = {  # what a new user types, and the pages that answer: one of them m
 }
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(built(tmp_path_factory.mktemp("site"))) as url:
-        yield url
-
-
 def found(page: Any, address: str, question: str) -> list[str]:
     """Paths of the pages that a question finds, those that are seen without scrolling, the first first."""
     page.goto(address)
@@ -53,13 +45,13 @@ def found(page: Any, address: str, question: str) -> list[str]:
     return [str(path) for path in page.locator(RESULT).evaluate_all(seen)]
 
 
-def test_twenty_questions(chromium: Chromium, address: str) -> None:
+def test_twenty_questions(chromium: Chromium, docs_address: str) -> None:
     assert len(QUESTIONS) == 20
     missed = {}
     with chromium.page() as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         for question, pages in QUESTIONS.items():
-            shown = found(page, address, question)
+            shown = found(page, docs_address, question)
             if not set(shown) & set(pages):
                 missed[question] = shown
     assert missed == {}
