@@ -3,6 +3,7 @@
 import doctest
 import re
 import runpy
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ def test_every_formula_renders_and_every_slip_has_its_test() -> None:
         count += html.count("<math")
         assert "$" not in re.sub(r"`[^`]*`", "", html), page
         assert "<merror" not in html
+        written = [unescape(one) for one in re.findall(r"<m[ion][^>]*>([^<]*)<", html)]
+        assert not any("\\" in one for one in written), page  # a command that the converter does not know
     assert count > 100
     slips = re.findall(r"^\| (E\d+) \|", (REPOSITORY / "docs" / "math" / "errata.md").read_text(), re.MULTILINE)
     tests = (REPOSITORY / "tests" / "theory" / "test_errata.py").read_text()
