@@ -10,7 +10,16 @@ from oddsmith.lab.claims.two_experts import GapWeighting, Learner, Sampling, Wor
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.constants import log_inverse
 
-__all__ = ["AGREED_GAP", "LARGEST", "Peak", "agreed_regret", "best_gamma", "peak", "simple_gamma", "worst"]
+__all__ = [
+    "AGREED_GAP",
+    "LARGEST",
+    "Peak",
+    "agreed_regret",
+    "best_gamma",
+    "peak",
+    "simple_gamma",
+    "worst",
+]
 
 LARGEST = 0.45  # Δ: predictions stay inside [0.05, 0.95]
 AGREED_GAP = 0.8  # of world B, in which both experts say (0.1, ..., 0.1, 0.9) and are right
