@@ -9,7 +9,7 @@ import pytest
 from oddsmith.cli.main import main
 from oddsmith.lab.claims import EXPERIMENTS, judging
 from oddsmith.lab.claims.base import Break, Claim, Experiment, Outcome, Rule, Setup
-from oddsmith.lab.reproduce import broken
+from oddsmith.lab.reproduce import broken, chosen
 
 CLAIMING = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.rules}
 QUICK = ("thompson", "conditions", "elimination", "condition2", "lemma1-paper", "corollary2", "floor")
@@ -51,6 +51,12 @@ def test_rules_are_printed_before_anything_is_run(capsys: pytest.CaptureFixture[
     assert all(rule.statement in printed for experiment in CLAIMING.values() for rule in experiment.rules)
     assert main(["reproduce", "horizon", "--rules"]) == 0
     assert capsys.readouterr().out == "These experiments show figures and claim nothing.\n"
+
+
+def test_a_name_is_one_experiment_or_a_family() -> None:
+    assert chosen(["lemma1"]) == ["lemma1"]
+    assert chosen(["gallery"]) == [name for name in EXPERIMENTS if name.startswith("gallery-")]
+    assert chosen([]) == list(EXPERIMENTS)
 
 
 def test_what_is_not_caught_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

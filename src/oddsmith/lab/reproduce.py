@@ -74,8 +74,8 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def _is_named(experiment: str, name: str) -> bool:
-    """Whether an experiment is the one of that name, or of that family: gallery is all that begin with gallery-."""
-    return experiment == name or experiment.startswith(f"{name}-")
+    """Whether an experiment is the one of that name; where there is none, gallery is all that begin with gallery-."""
+    return experiment == name or (name not in EXPERIMENTS and experiment.startswith(f"{name}-"))
 
 
 def _run(task: tuple[str, bool, str]) -> Outcome:
