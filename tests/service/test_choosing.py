@@ -53,7 +53,7 @@ def test_the_sentence_where_the_best_predictor_has_the_worst_policy(tmp_path: Pa
 def test_no_false_alarm_where_the_best_predictor_is_right(tmp_path: Path) -> None:
     """The adviser earns less: the interval is wrong at some look in at most one of 20 runs, and alarms in fewer."""
     with here(place_a1(tmp_path)) as served:
-        for told in play(served, "A1, realizable", 4000):
+        for told in play(served, "A1, realizable", 2000):
             assert told.startswith(("The best predictor, 'predictor', has the best policy too", "The policy of 'adv"))
         assert told.startswith("The best predictor, 'predictor', has the best policy too")
 
@@ -101,6 +101,30 @@ def test_it_is_what_the_exported_log_says(tmp_path: Path) -> None:
         wanted = choices_of(total, n, names=["a", "b", "c", "d"], predictor=predictor)
         assert n == 150
         assert served.get("/v1/checks")["choices_sentence"] == str(wanted)
+
+
+def test_slots_and_incumbents_count_by_their_own_odds(tmp_path: Path) -> None:
+    """A slot is drawn from what the slots before it left; an incumbent that is sure hides what it never does."""
+    with here(place(tmp_path)) as served:
+        arms = list(served.experiment().arms or ())
+        for i in range(40):
+            made = served.decide(f"s{i}", context=[0.1 * i - 2.0], slots=2)  # and the number of the slot
+            for slot in made["slots"]:
+                served.reward(slot["id"], float(i % 3 == 0))
+            served.decide(f"i{i}", incumbent=arms[0], incumbent_odds={arms[0]: 0.5, arms[1]: 0.5})
+            served.reward(f"i{i}", float(i % 2))
+        total, n = by_hand(tmp_path, served)
+        predictor = int(served.state().log_weights.argmax())
+        assert n == 120
+        wanted = choices_of(total, n, names=["a", "b", "c", "d"], predictor=predictor)
+        assert served.get("/v1/checks")["choices_sentence"] == str(wanted)
+    with here(place(tmp_path, "shadow", service="shadow = true\n")) as served:
+        for i in range(101):
+            served.decide(f"d{i}", incumbent=arms[0])
+            served.reward(f"d{i}", 1.0)
+        served.state("shadow")
+        assert "drawn too rarely" in served.get("/v1/checks")["choices_sentence"]
+        assert "an incumbent has acted" in served.get("/v1/checks")["guarantee"]["sentence"]
 
 
 def test_experts_that_join_and_retire(tmp_path: Path) -> None:
