@@ -1,9 +1,10 @@
 # Everything sets itself up in .venv on a machine that has only python3 (3.11 or later) and make.
+# Another version, in a clone of its own or after `make clean`: make PYTHON=python3.13 test
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench gallery soak browser sdks mutants docs format clean
+.PHONY: demo test check bench gallery soak browser sdks package mutants docs format clean
 
 demo: .venv/dev
 	$(BIN)/python examples/digits.py --out report
@@ -34,6 +35,11 @@ browser: .venv/browser .venv/docs
 sdks: .venv/sdks
 	$(BIN)/python -m pytest tests/sdks -m 'soak or not soak' -rs
 
+package: .venv/dev
+	rm -rf dist
+	$(BIN)/hatchling build
+	$(BIN)/python -m pytest tests/package -m 'soak or not soak' -rs
+
 mutants: .venv/mutants
 	cd tests && ../$(BIN)/python -m mutation $(MODULES)
 
@@ -45,7 +51,7 @@ format: .venv/dev
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv site report .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv site report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

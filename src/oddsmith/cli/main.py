@@ -15,7 +15,21 @@ from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
 from oddsmith.errors import OddsmithError, StoreFailed
 
-__all__ = ["main"]
+__all__ = ["command_parser", "main"]
+
+
+def command_parser() -> Parser:
+    """The parser of the command line, with all commands.
+
+    >>> command_parser().parse_args(["verify", "news.sqlite"]).store
+    'news.sqlite'
+    """
+    parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
+    parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in (theory, certify, lab, evaluate, replay, fit, imports, serve, dashboard, keys, audit, backup):
+        module.add_commands(commands)
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,14 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"])
     2
     """
-    parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
-    parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (theory, certify, lab, evaluate, replay, fit, imports, serve, dashboard, keys, audit, backup):
-        module.add_commands(commands)
     code = 0
     try:
-        parsed = parser.parse_args(arguments)
+        parsed = command_parser().parse_args(arguments)
         answer = parsed.run(parsed)
         text, code = (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
         if text:
