@@ -1,4 +1,4 @@
-"""The names that are kept or deprecated, as the code has them; `python -m architecture.kept` in tests writes them down."""
+"""The names that are kept or deprecated, as the code has them; `python -m architecture.kept` writes them down."""
 
 import argparse
 import importlib

@@ -21,7 +21,7 @@ class NotInstalled(Exception):
 
 
 def environment(folder: Path, *asked: str | Path, sources: str = ":none:") -> Path:
-    """The folder of programs of a new environment with these requirements, from wheels but for the packages `sources`."""
+    """The programs of a new environment with these requirements, from wheels but for the packages `sources`."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=300)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
     pip += ["--no-binary", sources]

@@ -73,7 +73,8 @@ def spark(folder: Path, _: str) -> None:
 
 def logs(folder: Path, _: str) -> None:
     odds = np.full((4, 2), 0.5)
-    log = od.Log(arm=[0, 1, 1, 0], reward=[0, 1, 1, 0], propensities=odds, arms=["sports", "tech"])
+    arm, reward = np.array([0, 1, 1, 0]), np.array([0.0, 1.0, 1.0, 0.0])
+    log = od.Log(arm=arm, reward=reward, propensities=odds, arms=("sports", "tech"))
     od.write_log(log, folder / "log.parquet")
     assert list(od.read_log(folder / "log.parquet").reward) == [0.0, 1.0, 1.0, 0.0]
 
@@ -96,7 +97,7 @@ def postgres(folder: Path, url: str) -> None:
 
 def client(folder: Path, url: str) -> None:
     with od.Client(url) as caller:
-        decided = caller.decide({"hour": 9}, id="visit-1")
+        decided = caller.decide({"hour": 9}, unit="ann")
         assert caller.reward(decided.id, 1).new
 
 

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.soak
 LINES = Path(__file__).with_name("lines.py")
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 HEAVY = ("ray", "spark")  # not to be had everywhere
+SOURCES = {"spark": "pyspark"}  # what has no wheels, by extra; it is not compiled
 POLICY = 'name = "news"\narms = ["sports", "tech"]\n[policy]\nkind = "auto"\nsize = "small"\n'
 STICKY = "[service]\nsticky = true\ntimeout_ms = 60000\n"
 EXPERIMENT = """steps = 50
@@ -95,7 +96,8 @@ def test_an_extra_alone(extra: str, wheel: Path, folder: Path, request: pytest.F
     if extra == "spark" and shutil.which("java") is None:
         pytest.skip("extra spark: no Java runtime (java) on this machine")
     try:
-        programs = environment(folder / "clean", f"{wheel}[{extra}]" if extra in EXTRAS else wheel)
+        asked = f"{wheel}[{extra}]" if extra in EXTRAS else wheel
+        programs = environment(folder / "clean", asked, sources=SOURCES.get(extra, ":none:"))
     except NotInstalled as error:
         if extra in HEAVY:
             pytest.skip(f"extra {extra}: it could not be installed: {str(error)[-200:]}")
