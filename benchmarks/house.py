@@ -7,6 +7,7 @@ its answer, in all threads, comprehensions and generator expressions not counted
 import argparse
 import ast
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -106,17 +107,30 @@ class Trace:
         self._seen: dict[CodeType, None] = {}  # in the order of their first call
 
     def __enter__(self) -> "Trace":
-        threading.setprofile(self._note)
-        sys.setprofile(self._note)
+        if sys.version_info >= (3, 12):  # from then on numba tells of compiled calls only there
+            tools = sys.monitoring
+            tools.use_tool_id(tools.PROFILER_ID, "walks")
+            tools.register_callback(tools.PROFILER_ID, tools.events.PY_START, self._started)
+            tools.set_events(tools.PROFILER_ID, tools.events.PY_START)
+        else:
+            threading.setprofile(self._note)
+            sys.setprofile(self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        if sys.version_info >= (3, 12):
+            sys.monitoring.set_events(sys.monitoring.PROFILER_ID, 0)
+            sys.monitoring.free_tool_id(sys.monitoring.PROFILER_ID)
+        else:
+            sys.setprofile(None)
+            threading.setprofile(None)
 
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             self._seen.setdefault(frame.f_code)
+
+    def _started(self, code: CodeType, _: int) -> None:
+        self._seen.setdefault(code)
 
     def clear(self) -> None:
         """Forget what ran so far."""
@@ -246,4 +260,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")  # read when numba is loaded
     main()

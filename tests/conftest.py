@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Tests run in one process for each core, where more threads of linear algebra only spin; numpy reads this when loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Walks are traced through compiled code (test_contributing.py); from Python 3.12 on numba must be told when loaded.
+os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")
 
 _numbers = count()
 
