@@ -4,6 +4,7 @@ These tests install packages with pip, from wherever it is set up to take them (
 """
 
 import shutil
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import oddsmith as od
+from containers.files import health_command
 from docs.test_pages import BLOCK
 from package.built import REPOSITORY, build
 from package.clean import NotInstalled, answer, environment, run, serving
@@ -110,6 +112,18 @@ def test_an_extra_alone(extra: str, wheel: Path, folder: Path, request: pytest.F
     if extra in ("service", "all"):
         with serving([programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder) as address:
             assert [answer(f"{address}{path}") for path in ("/healthz", "/v1/stats", "/")] == [200, 200, 200]
+
+
+def test_the_versions_of_the_image(wheel: Path, folder: Path) -> None:
+    """requirements/service.txt is all that the image installs beside us, and enough to serve."""
+    pinned = REPOSITORY / "requirements" / "service.txt"
+    programs = environment(folder / "clean", "-r", pinned, f"{wheel}[service,postgres,fast]")
+    frozen = run([programs / "python", "-m", "pip", "freeze"], folder).splitlines()
+    others = {line.lower() for line in frozen if not line.startswith("oddsmith @")}
+    assert others == set(pinned.read_text().lower().split())
+    with serving([programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder) as address:
+        health = {"ODDSMITH_PORT": address.rpartition(":")[2]}
+        subprocess.run([programs / "python", *health_command()[1:]], env=health, check=True, timeout=60)
 
 
 def test_the_sdist_installs_and_runs_its_own_tests(tmp_path: Path, folder: Path) -> None:
