@@ -10,7 +10,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.terms import Terms
@@ -65,6 +64,8 @@ def beta_interval(values: Array, ends: tuple[Array, Array], level: float) -> tup
 
 def _quantile(summary: Moments, more: Array, ends: tuple[Array, Array], chance: float) -> Array:
     """The quantile of the beta law; `more` itself where all rows are at this end."""
+    from scipy.special import betaincinv
+
     low, width = ends[0], ends[1] - ends[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         place = (summary.mean - low) / width

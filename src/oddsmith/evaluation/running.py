@@ -20,7 +20,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from oddsmith.arrays import Array
 
@@ -98,6 +97,8 @@ def running_sums(x: Array, bets: MeanBets | None = None, *, every: bool = False)
 
 def log_evidence(sums: Sums, mean: Array) -> Array:
     """ln W (…) against a running mean (…)."""
+    from scipy.special import logsumexp
+
     terms = sums.gains + sums.bets.log_shares - sums.bets.rates * (sums.rows * mean)[..., None]
     return np.asarray(logsumexp(terms, axis=-1))
 

@@ -13,7 +13,6 @@ from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from oddsmith.arrays import Array, Ints
 from oddsmith.errors import InvalidInput
@@ -130,6 +129,8 @@ class StandingBets:
 
     def log_money(self) -> float:
         """ln of all money."""
+        from scipy.special import logsumexp
+
         logs = (self.settled() if self.waiting else self)._log_money()
         with np.errstate(over="ignore"):
             money = float(np.exp(logs).sum()) + self.cash

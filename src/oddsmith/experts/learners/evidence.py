@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg.blas import dspmv, dspr
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, number
@@ -170,6 +169,8 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
     if compiled is not None:
         compiled.learn_row(*models, arm, *row)
         return
+    from scipy.linalg.blas import dspmv, dspr
+
     phi, reward, own, total = row
     covariance, weights, heft = models.covariance[:, arm], models.weights[:, arm], 1 / (1 + 1 / total)
     gains = [dspmv(len(phi), 1.0, packed, phi) for packed in covariance]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dspmv
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
@@ -88,6 +87,8 @@ class Ridge:
             belief = Belief(np.empty(n_arms), np.empty(n_arms))
             compiled.believe_arms(*models, phi, *belief)
             return belief
+        from scipy.linalg.blas import dspmv
+
         variance = np.array([phi @ dspmv(len(phi), 1.0, one, phi) for one in models.covariance[0]])
         return mixed(models.weights @ phi, np.maximum(variance, 0.0), models)
 
@@ -103,6 +104,8 @@ class Ridge:
 
     def revise(self, state: RidgeState, seen: LearnerInput, arm: int, turned: Turned) -> RidgeState:
         """As if the reward had been the new one: exact, for weights are linear in rewards; the evidence stays."""
+        from scipy.linalg.blas import dspmv
+
         phi, models = self.features(seen.z, state.first), state.models
         for covariance, weights in zip(models.covariance[:, arm], models.weights[:, arm, 0], strict=True):
             weights += turned.change * dspmv(len(phi), 1.0, covariance, phi)

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln
 
 from oddsmith import kernels
 from oddsmith.arrays import Array, Ints
@@ -109,6 +108,8 @@ def density(drawn: Array, total: Array) -> Array:
     >>> np.exp(density(np.array([1.0, 2.0]), np.array([1.0, 1.0])))
     array([0.5  , 0.125])
     """
+    from scipy.special import betaln
+
     logs: Array = betaln(total + 0.5, drawn - total + 0.5) - np.log(np.pi)
     return logs
 
