@@ -3,6 +3,7 @@
 These tests install packages with pip, from wherever it is set up to take them (`make package`).
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,6 @@ import pytest
 
 import oddsmith as od
 from containers.files import health_command
-from docs.test_pages import BLOCK
 from package.built import REPOSITORY, build
 from package.clean import NotInstalled, answer, environment, run, serving
 from package.lines import USES
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from storage.server import Server
 
 pytestmark = pytest.mark.soak
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINES = Path(__file__).with_name("lines.py")
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 HEAVY = ("ray", "spark")  # not to be had everywhere
