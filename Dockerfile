@@ -1,5 +1,5 @@
 # The decision service: docs/howto/containers.md. The first stage builds, the second has no compiler and no pip cache.
-FROM python:3.13.9-slim-trixie AS build
+FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /build
 COPY requirements/build.txt requirements/service.txt requirements/
 RUN python -m venv /opt/oddsmith \
@@ -10,7 +10,7 @@ COPY src src
 RUN pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir dist . \
     && /opt/oddsmith/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl
 
-FROM python:3.13.9-slim-trixie
+FROM python:3.11.14-slim-bookworm
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/oddsmith --shell /usr/sbin/nologin oddsmith
 COPY --from=build /opt/oddsmith /opt/oddsmith
 ENV PATH=/opt/oddsmith/bin:/usr/local/bin:/usr/bin:/bin
