@@ -17,7 +17,7 @@ QUESTIONS = {  # what a new user types, and the pages that answer: one of them m
     "scikit-learn model": ["tutorial/first-agent/"],
     "missing values": ["howto/contexts/"],
     "postgres replicas": ["howto/run-the-service/"],
-    "docker": ["howto/containers/", "howto/run-the-service/"],
+    "docker": ["howto/containers/"],
     "vowpal wabbit": ["comparison/vowpal-wabbit/"],
     "personalizer": ["howto/from-personalizer/"],
     "feature flag": ["howto/feature-flags/"],
