@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,8 +150,6 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
             continue
         if line.kind == "decision":
             made.append(line.position)
-        elif line.kind == "reward" and line.value is not None:
-            chart.rewards.append(line.value)
         if line.kind in EARLY and line.position > epoch_after > 0:
             waiting[line.id] = None
         account = accounts.setdefault(line.id, Account(*rules))
@@ -159,8 +157,18 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
     chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
     items = in_order((account.counts for account in accounts.values()), changes)
     chart.settled = max((item.position for item in items if isinstance(item, Count)), default=0)
+    chart.rewards = _settled(accounts.values(), window_of(chart.reading), chart.last_time)
     chart.lost = [id for id in waiting if not accounts[id].made]
     return items, made[-RECENT:].tolist()
+
+
+def _settled(accounts: Iterable[Account], window: float | None, now: float) -> "array[float]":
+    """What decisions count with, in the order they were made in: rewards, and defaults where there are none.
+
+    Of decisions whose window is open only the good news may be there: they are left out.
+    """
+    settled = [one for one in accounts if one.settled and (window is None or one.decided + window <= now)]
+    return array("d", (one.value for one in sorted(settled, key=lambda one: one.made)))
 
 
 def _look_at_clock(chart: Chart, line: Line) -> None:
