@@ -36,7 +36,12 @@ __all__ = [
 
 FORMAT = "oddsmith store 2"
 UNRELEASED = "oddsmith store 1"
-_NEXT = "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy."
+_NEXT = (
+    "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy. "
+    "It may begin with what this one has learnt: oddsmith export STORE --out log.parquet, then "
+    "oddsmith fit log.parquet --policy FILE --out start.npz, and in [service] of FILE a new store and "
+    'start = "start.npz"; see "Another policy, or another gamma" in docs/howto/run-the-service.md'
+)
 
 
 About: TypeAlias = Mapping[str, object]
