@@ -160,7 +160,7 @@ def lived(service: Served, n: int, *, seed: int = 0, rosters: bool = True, shado
         if kind in (0, 2, 3, 5, 6, 7):  # of 5, a reward after its default
             late = f"d{max(0, i - int(rng.integers(5)))}" if kind == 7 else id
             _reward(service, late, value, "q" if summed else "")
-        if summed and kind != 4:
+        if service.store.rule != "first" and kind != 4:
             service.default(id) if kind != 5 else None
         if kind == 8 and i > 10:
             _correct(service, f"d{int(rng.integers(i))}", value, f"c{i}")

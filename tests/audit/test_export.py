@@ -17,7 +17,7 @@ from oddsmith.storage.base import Rule
 BENCH = {"late": newcomer()}
 
 
-@pytest.mark.parametrize("rule", ["first", "sum"])
+@pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 def test_a_fit_of_the_log_is_the_fold_of_the_store(tmp_path: Path, rule: Rule) -> None:
     """Late, early and corrected rewards, defaults, sleepers, masks and incumbents included, to 1e-12."""
     mine = policy()

@@ -45,7 +45,7 @@ def counts(verdict: VerifyReport) -> dict[str, tuple[int, int, dict[str, int]]]:
     return {level.name: (level.checked, level.followed, dict(level.untested)) for level in verdict.levels}
 
 
-@pytest.mark.parametrize("rule", ["first", "sum"])
+@pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 @pytest.mark.parametrize("kind", POLICIES)
 def test_what_was_served_follows(tmp_path: Path, kind: str, rule: Rule) -> None:
     with lived(Served(tmp_path / "s", POLICIES[kind], rule=rule, bench=BENCH), 120).store as store:
@@ -258,7 +258,7 @@ def test_in_the_shadow_our_own_draw_and_odds_are_checked(tmp_path: Path) -> None
             assert [(miss.level, miss.id) for miss in verify(reading).misses] == [(level, "d2")]
 
 
-@pytest.mark.parametrize("rule", ["first", "sum"])
+@pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 def test_what_was_served_follows_where_late_rewards_rewrite(tmp_path: Path, rule: Rule) -> None:
     served = Served(tmp_path / "s", POLICIES["drifting"], rule=rule, late="rewrites", bench=BENCH)
     with lived(served, 120).store as store:

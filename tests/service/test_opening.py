@@ -77,6 +77,7 @@ def test_experiments_have_names_of_their_own(tmp_path: Path) -> None:
 
 WRONG = {
     "late_reward = 'never'\n": r"service.late_reward must be one of arrives, rewrites; got 'never'",
+    "reward_rule = 'first_at_close'\n": r"service.window_s must be given with reward_rule = \"first_at_close\"",
     "reward_rule = 'sum'\n": r"service.window_s must be given with reward_rule = \"sum\"",
     "default_reward = 0.5\n": "service.default_reward must stand beside window_s",
     "window_s = 0\n": "service.window_s must be",

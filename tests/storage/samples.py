@@ -127,7 +127,7 @@ def counts_of(
     defaults = [(p, e.value) for p, e in mine if isinstance(e, DefaultReward)]
     corrections = [e.value for _, e in mine if isinstance(e, Correction)]
     shown = [p for p, e in mine if isinstance(e, Activation)] if decision.deferred else [place]
-    heard = [p for p, _ in (defaults if rule == "sum" else rewards + defaults)]
+    heard = [p for p, _ in (rewards + defaults if rule == "first" else defaults)]
     if not shown or not heard:
         return []
 

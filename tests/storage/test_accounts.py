@@ -8,10 +8,10 @@ import pytest
 from oddsmith.rewards import RewardScale
 from oddsmith.storage import Activation, Correction, DefaultReward, Event, Line, Reward
 from oddsmith.storage.accounts import Account
-from oddsmith.storage.base import Late, Rule, line_of
+from oddsmith.storage.base import RULES, Late, Rule, line_of
 from storage.samples import counts_of, made
 
-RULES, LATE = ("first", "sum"), ("arrives", "rewrites")
+LATE = ("arrives", "rewrites")
 AFTERMATH: tuple[Event, ...] = (
     Reward("a", 0.75, 0.0, "x"),
     Reward("a", 0.5, 0.0, "y"),

@@ -27,7 +27,7 @@ from oddsmith.storage import (
     restore,
     save_snapshot,
 )
-from oddsmith.storage.base import Late, Rule
+from oddsmith.storage.base import RULES, Late, Rule
 from storage.samples import bits, made, offer_of, policy, reference
 from storage.server import Server
 
@@ -50,7 +50,7 @@ class Machine(RuleBasedStateMachine):
     def made(self, id: str, seed: int = 0, deferred: bool = False) -> DecisionMade:
         return made(id, seed=seed, deferred=deferred)
 
-    @initialize(kind=st.sampled_from(["first", "sum"]), late=st.sampled_from(["arrives", "rewrites"]))
+    @initialize(kind=st.sampled_from(RULES), late=st.sampled_from(["arrives", "rewrites"]))
     def begin(self, kind: Rule, late: Late) -> None:
         self.kind: Rule = kind
         self.late: Late = late

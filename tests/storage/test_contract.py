@@ -113,7 +113,7 @@ def test_corrections_need_a_reward_and_know_their_key(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("late", ["arrives", "rewrites"])
-@pytest.mark.parametrize("rule", ["first", "sum"])
+@pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 def test_the_fold_is_the_definition(opened: Open, rule: Rule, late: Late) -> None:
     """Early, late, repeated, deferred, defaulted, superseded and corrected rewards, in one log."""
     judge = policy()

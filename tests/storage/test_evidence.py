@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.storage import Activation, DefaultReward, Evidence, ExpertChange, Reward, Window
+from oddsmith.storage import Activation, DefaultReward, Evidence, ExpertChange, Reward, Window, restore
 from oddsmith.storage.base import Rule
-from storage.samples import append, fixed
+from storage.samples import append, bits, fixed, made, policy
 from storage.test_contract import Open, opened
 
 __all__ = ["opened"]
@@ -36,7 +36,7 @@ def test_votes_come_back_exactly(opened: Open, votes: Any) -> None:
         replace(event, votes=np.ones((2, 2)))
 
 
-@pytest.mark.parametrize("rule", ["first", "sum"])
+@pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 def test_windows_open_with_decisions_or_their_activation(opened: Open, rule: Rule) -> None:
     store = opened(rule=rule)
     opening = (fixed("a", time=1.0), fixed("b", time=2.0, deferred=True), fixed("c", time=3.0), Activation("b", 9.0))
@@ -45,6 +45,21 @@ def test_windows_open_with_decisions_or_their_activation(opened: Open, rule: Rul
     windows = [Window(p[0], "a", 1.0, rule == "first"), Window(p[2], "c", 3.0, True), Window(p[3], "b", 9.0, False)]
     assert store.windows(0, 10) == windows
     assert store.windows(p[0], 1) == windows[1:2]
+
+
+def test_a_first_reward_at_close_counts_when_its_absence_would(opened: Open) -> None:
+    """A click and its absence are learnt at the same moment, so that what is learnt is never one-sided."""
+    judge = policy()
+    store = opened(judge, "first_at_close")
+    append(store, made("a"), made("b"), Reward("a", 1.0, 0.0))
+    assert restore(store, judge).state.learnt == 0
+    append(store, DefaultReward("a", 0.0, 1.0), DefaultReward("b", 0.0, 1.0))
+    expected = judge.update(judge.update(judge.init(), made("a").decision, 1.0), made("b").decision, 0.0)
+    assert bits(restore(store, judge).state) == bits(expected)
+    append(store, Reward("b", 1.0, 2.0))
+    assert bits(restore(store, judge).state) == bits(judge.revise(expected, made("b").decision, 0.0, 1.0))
+    with pytest.raises(od.InvalidInput, match="key must be empty where the first reward counts"):
+        append(store, Reward("a", 1.0, 0.0, "x"))
 
 
 def test_anyone_may_read_what_is_said_about_it(opened: Open) -> None:

@@ -53,7 +53,7 @@ def random_log(seed: int, n: int = 14) -> list[Event]:
 
 
 @pytest.mark.parametrize("late", ["arrives", "rewrites"])
-@pytest.mark.parametrize(("rule", "step"), [("first", 10), ("sum", 10), ("first", 1)])
+@pytest.mark.parametrize(("rule", "step"), [("first", 10), ("first_at_close", 10), ("sum", 10), ("first", 1)])
 @pytest.mark.parametrize("seed", range(8))
 def test_from_anywhere_to_anywhere(seed: int, rule: Rule, step: int, late: Late) -> None:
     store: Any = Memory(rule, step, late)

@@ -124,7 +124,7 @@ def _events(reading: Reading, head: int) -> tuple[Level, int]:
         if reading.gapless and line.position != before + 1:
             gap = line.position - before - 1
             level.take("", before + 1, Differs("nothing", f"an event at each of {gap:,} positions"))
-        keyed = reading.rule == "first" and line.kind == "reward" and line.key
+        keyed = reading.rule != "sum" and line.kind == "reward" and line.key
         wrong = Differs(f"a reward with key {line.key!r:.60}", "one without") if keyed else None
         level.take(line.id, line.position, wrong)
         before, decisions = line.position, decisions + (line.kind == "decision")

@@ -1,24 +1,21 @@
 """Whether an experiment is well: its odds, experts, rewards and troubles, by sums that are folded beside its state."""
 
-from math import ceil
-
 from oddsmith.evaluation.served import Standing
 from oddsmith.experts.guarded import Guarded
 from oddsmith.service import figure_messages as f
 from oddsmith.service import messages as m
 from oddsmith.service.choosing import choices_sentence
 from oddsmith.service.experiment import Experiment
+from oddsmith.service.open_windows import open_windows, young
 from oddsmith.service.promises import promise
 from oddsmith.service.switching import switch_of
 from oddsmith.service.vitals import hold_up_of, lag_warning
 from oddsmith.storage.sums import Sums
-from oddsmith.storage.sums.series import RANGES, Range
 
 __all__ = ["checks"]
 
 _CALIBRATED = 50  # experts that are told, the heaviest first
 _ALPHA, _DECISIVE = 0.05, 0.0001
-_REACH = {"hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 
 
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
@@ -38,6 +35,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         _calibration_sentence(calibrated, found.counted),
         choices,
         _rewarded(sums, experiment.settings.window),
+        open_windows(sums, experiment.settings),
         found.last_decision,
         found.last_reward,
         found.last_learnt,
@@ -87,12 +85,6 @@ def _calibration_sentence(told: list[f.ExpertCheck], counted: int) -> str:
 def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:
     """Of the decisions whose window had closed by the last event, how many have a reward of their own."""
     found = sums.checks
-    due, rewarded = found.shown, found.counted - found.defaults
-    if window is not None:
-        open_since = max(found.last_decision or 0.0, found.last_learnt or 0.0) - window
-        what: Range = next((one for one in RANGES if _REACH.get(one, window) >= window), "all")
-        width, buckets = sums.series.told(what, sums.named)
-        young = [bucket.counts for number, bucket in buckets.items() if number >= ceil(open_since / width)]
-        due -= int(sum(counts[0] for counts in young))
-        rewarded -= int(sum(counts[1] - counts[2] for counts in young))
+    still = young(sums, window)
+    due, rewarded = found.shown - still.shown, found.counted - found.defaults - still.rewarded
     return f.RewardedCheck(due, rewarded, rewarded / due if due > 0 else None)

@@ -6,7 +6,8 @@ from oddsmith.service.messages import Query
 from oddsmith.storage.sums.series import Range
 
 __all__ = ["ArmColumns", "ChecksAnswer", "ExpertCheck", "GuaranteeCheck", "HistoryMark", "PosteriorHistory"]
-__all__ += ["RewardedCheck", "SeriesAnswer", "SeriesQuery", "ServedCheck", "SwitchCheck", "TargetValue", "ValuesAnswer"]
+__all__ += ["OpenWindowsCheck", "RewardedCheck", "SeriesAnswer", "SeriesQuery", "ServedCheck", "SwitchCheck"]
+__all__ += ["TargetValue", "ValuesAnswer"]
 
 
 class SeriesQuery(Query):
@@ -112,6 +113,15 @@ class RewardedCheck(msgspec.Struct):
     share: float | None
 
 
+class OpenWindowsCheck(msgspec.Struct):
+    """Decisions whose window is open (to a bucket), and how many of them count already; `word` is "well" or "look"."""
+
+    open: int
+    counted: int
+    word: str
+    sentence: str
+
+
 class GuaranteeCheck(msgspec.Struct):
     """What the theory promises about the regret after so many steps; nothing where it does not cover the policy."""
 
@@ -142,6 +152,7 @@ class ChecksAnswer(msgspec.Struct):
     calibration_sentence: str
     choices_sentence: str
     rewarded: RewardedCheck
+    open_windows: OpenWindowsCheck
     last_decision_t: float | None
     last_reward_t: float | None
     last_learnt_t: float | None

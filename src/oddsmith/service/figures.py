@@ -6,6 +6,7 @@ from oddsmith.rewards import RewardScale
 from oddsmith.service import figure_messages as f
 from oddsmith.service import messages as m
 from oddsmith.service.experiment import Experiment
+from oddsmith.service.open_windows import open_windows
 from oddsmith.storage.sums import Sums
 from oddsmith.storage.sums.bucket import Bucket, Row
 from oddsmith.storage.sums.history import MOST_NAMED, Point, point_of
@@ -67,7 +68,9 @@ async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
     sums, position = experiment.follower.sums, experiment.follower.now.position
     found = list(sums.values.told(sums.named, _LEVEL, shadow=sums.shadow))
     told = [_told(one, experiment.scale) for one in found]
-    return f.ValuesAnswer(experiment.name, position, _LEVEL, "anytime", told, _worth(told))
+    still = open_windows(sums, experiment.settings)
+    sentence = f"{_worth(told)} {still.sentence}" if still.word != "well" else _worth(told)
+    return f.ValuesAnswer(experiment.name, position, _LEVEL, "anytime", told, sentence)
 
 
 def _told(one: Value, scale: RewardScale) -> f.TargetValue:

@@ -232,7 +232,7 @@ async def _trouble(experiment: Experiment) -> str:
 
 
 def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:
-    if message.key and experiment.settings.rule == "first":
+    if message.key and experiment.settings.rule != "sum":
         raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
     return Reward(message.id, _scaled(experiment, message.reward), experiment.clock(), message.key, sender)
 

@@ -45,7 +45,7 @@ SENDER = "import"
 def to_store(found: Iterable[PersonalizerEvent | Unread], opened: Opened, report: ImportReport) -> None:
     """Write events into the store of an experiment, and keep a snapshot of what was learnt from them."""
     if opened.settings.rule != "first":
-        raise InvalidInput('service.reward_rule must be "first" for an import: its rewards are sums already')
+        raise InvalidInput('service.reward_rule must be "first" for an import: its rewards are complete already')
     importer = _Importer(opened, report)
     new = importer.new(by_line(report.events(found)))
     while group := list(islice(new, GROUP)):

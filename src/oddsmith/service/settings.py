@@ -10,7 +10,7 @@ from oddsmith.files import PolicyFile
 from oddsmith.files.keys import Keys
 from oddsmith.rewards import RewardScale
 from oddsmith.storage.address import public_address
-from oddsmith.storage.base import Late, Rule
+from oddsmith.storage.base import RULES, Late, Rule
 
 __all__ = ["Settings", "read_settings"]
 
@@ -75,7 +75,8 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     store = keys.text("store", f"{file.name}.sqlite")
     if "://" in store and not store.startswith(_POSTGRES):
         raise InvalidInput(f"service.store must be a file, or postgresql://…; got {store.split('://')[0]}://…")
-    rule: Rule = "sum" if keys.text("reward_rule", "first", choices=("first", "sum")) == "sum" else "first"
+    named = keys.text("reward_rule", "first", choices=RULES)
+    rule: Rule = next(rule for rule in RULES if rule == named)
     late_choices = ("arrives", "rewrites")
     late: Late = "rewrites" if keys.text("late_reward", "arrives", choices=late_choices) == "rewrites" else "arrives"
     window = _optional(keys, "window_s", 1e-3, 1e10)
@@ -97,8 +98,8 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
         keys.flag("show_contexts", True),
     )
     keys.close()
-    if rule == "sum" and window is None:
-        raise InvalidInput('service.window_s must be given with reward_rule = "sum": rewards count when it closes')
+    if rule != "first" and window is None:
+        raise InvalidInput(f'service.window_s must be given with reward_rule = "{rule}": rewards count when it closes')
     if "default_reward" in keys.values and window is None:
         raise InvalidInput("service.default_reward must stand beside window_s; got it without")
     return settings

@@ -47,9 +47,10 @@ class Account:
     """When and with what a decision counts.
 
     It is *settled* by the line that completes it: the decision itself, its activation if it was deferred, and a reward
-    or default (with the rule "sum": the default, which closes the window). That position never changes again. Its
-    *value* is the last correction, else the reward (the sum of the parts, within 0 and 1), else the default. Parts are
-    added up in the units of rewards, in which nothing is nothing: on the scale from 0 to 1 that is `zero`.
+    or default (with the rules "first_at_close" and "sum": the default, which closes the window). That position never
+    changes again. Its *value* is the last correction, else the reward (the first; with "sum" the sum of the parts,
+    within 0 and 1), else the default. Parts are added up in the units of rewards, in which nothing is nothing: on the
+    scale from 0 to 1 that is `zero`.
 
     A reward that changes the value of a settled decision is late. Where late rewards "rewrite", the decision counts
     with its value where it was settled, as if it had always been that one. Where they count as they "arrive", it counts
@@ -135,5 +136,5 @@ class Account:
     @property
     def _rewarded(self) -> float:
         if self.parts:
-            return self.parts[0] if self.rule == "first" else self._sum
+            return self._sum if self.rule == "sum" else self.parts[0]
         return float("nan") if self.default is None else self.default

@@ -25,8 +25,8 @@ from oddsmith.storage.events import (
 from oddsmith.storage.hold_up import HoldUp
 
 __all__ = ["BackupFacts", "ContextErased", "DECISION_KINDS", "DamagedSnapshot", "Draw", "Erased", "EventKind"]
-__all__ += ["Evidence", "Foldable", "KINDS", "Late", "Line", "Reading", "Receipt", "Rule", "Snapshot", "Store"]
-__all__ += ["Window", "line_of"]
+__all__ += ["Evidence", "Foldable", "KINDS", "Late", "Line", "RULES", "Reading", "Receipt", "Rule", "Snapshot"]
+__all__ += ["Store", "Window", "line_of"]
 
 EventKind: TypeAlias = Literal[
     "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
@@ -35,8 +35,10 @@ KINDS: tuple[EventKind, ...] = get_args(EventKind)
 DECISION_KINDS = KINDS[:5]
 """The kinds of events that are about one decision, which `id` names."""
 
-Rule: TypeAlias = Literal["first", "sum"]
-"""How rewards of one decision make one: the first counts at once; or all are added up when the window closes."""
+Rule: TypeAlias = Literal["first", "first_at_close", "sum"]
+"""How rewards of one decision make one, and when: the first counts at once; or the first, or the sum of all, counts
+when the window closes, where its absence counts."""
+RULES: tuple[Rule, ...] = get_args(Rule)
 
 Late: TypeAlias = Literal["arrives", "rewrites"]
 """Where a reward after its default counts: where it stands, changing what was learnt; or, rewriting history, there."""

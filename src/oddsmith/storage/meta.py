@@ -15,7 +15,7 @@ from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.logs.advice import named_advice
 from oddsmith.policies.base import Policy
-from oddsmith.storage.base import BackupFacts, Late, Rule
+from oddsmith.storage.base import RULES, BackupFacts, Late, Rule
 from oddsmith.storage.formats import steps_from
 
 __all__ = [
@@ -68,8 +68,8 @@ def backup_row(facts: BackupFacts) -> tuple[str, str]:
 
 def check_rule(rule: str, late: str) -> None:
     """Refuse what is no reward rule."""
-    if rule not in ("first", "sum"):
-        raise InvalidInput(f"rule must be 'first' or 'sum'; got {rule!r}")
+    if rule not in RULES:
+        raise InvalidInput(f"rule must be {', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}; got {rule!r}")
     if late not in ("arrives", "rewrites"):
         raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
 

@@ -12,6 +12,7 @@ from oddsmith.decision import Decision
 from oddsmith.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.storage.base import (
     KINDS,
+    RULES,
     DamagedSnapshot,
     EventKind,
     Evidence,
@@ -80,7 +81,7 @@ class StoreReader(Reading, ABC):
             self.about: dict[str, Any] = json.loads(meta["about"])
         except json.JSONDecodeError as error:
             raise BadFile(f"{where} must say in JSON what it is about; {error}") from error
-        self.rule: Rule = "sum" if meta["rule"] == "sum" else "first"
+        self.rule: Rule = next((rule for rule in RULES if rule == meta["rule"]), "first")
         low, high = self.about.get("reward", (0.0, 1.0))
         self.zero = -low / (high - low)
         self.late: Late = "rewrites" if meta["late"] == "rewrites" else "arrives"
@@ -172,7 +173,7 @@ class StoreReader(Reading, ABC):
         return bool(self._read(self.queries.has_slates)[0][0])
 
     def windows(self, after: int, limit: int) -> list[Window]:
-        closing = ["default"] if self.rule == "sum" else ["default", "reward"]
+        closing = ["default", "reward"] if self.rule == "first" else ["default"]
         rows = self._read(self.queries.windows, closing, after, limit)
         return [Window(position, id, time, bool(closed)) for position, id, time, closed in rows]
 

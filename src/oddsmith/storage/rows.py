@@ -56,7 +56,7 @@ class EventRow(NamedTuple):
 def row_of(event: Event, rule: Rule) -> EventRow:
     """What is written of an event; whatever cannot be written, or must not with this rule, is refused here."""
     if not isinstance(event, DecisionMade):
-        if rule == "first" and isinstance(event, Reward) and event.key:
+        if rule != "sum" and isinstance(event, Reward) and event.key:
             raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
         line = line_of(event)
         return EventRow(line, (*line[1:9], None, None, None, None, line.body, None))

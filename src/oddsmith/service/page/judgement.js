@@ -21,6 +21,11 @@ function rewarded({ checks, experiment }) {
   if (!checks) return null;
   const { due, rewarded: came, share } = checks.rewarded;
   const text = { what: "Rewarded in time", value: share, number: percent(share) };
+  const { word, sentence } = checks.open_windows;
+  if (word !== "well") {
+    const [why, ...advice] = sentence.split(/(?<=\.) /);
+    return { ...text, word, why, advice: advice.join(" ") };
+  }
   if (!due) return { ...text, word: "wait", why: "no decision is due yet" };
   const why = `${count(came)} of ${many(due, "decision")} due`;
   if (!came && due >= 30) {

@@ -64,7 +64,7 @@ def _told(experiment: Experiment) -> dict[str, Any]:
     told: dict[str, Any] = {
         "rewardWaitTime": _FOR_EVER if settings.window is None else settings.window,
         "defaultReward": default,
-        "rewardAggregation": "earliest" if settings.rule == "first" else "sum",
+        "rewardAggregation": "sum" if settings.rule == "sum" else "earliest",
         "explorationPercentage": _exploration(experiment),
         "modelExportFrequency": _EXPORT,
         "logRetentionDays": -1 if days is None else int(days) if days == int(days) else days,

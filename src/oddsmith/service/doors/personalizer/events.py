@@ -19,7 +19,7 @@ async def reward(experiment: Experiment, visit: Visit) -> Response:
     try:
         await handlers.reward(experiment, RewardGiven(id=id, reward=visit.message.value, key=key), visit.sender)
     except Conflict:
-        if experiment.settings.rule != "first":
+        if experiment.settings.rule == "sum":
             raise
     return NO_CONTENT
 
@@ -32,6 +32,6 @@ async def activate(experiment: Experiment, visit: Visit) -> Response:
 
 def part_key(experiment: Experiment, visit: Visit) -> str:
     """What tells the parts of a sum apart: the id of the request, so that one that is sent again counts once."""
-    if experiment.settings.rule == "first":
+    if experiment.settings.rule != "sum":
         return ""
     return request_id(visit) or uuid4().hex

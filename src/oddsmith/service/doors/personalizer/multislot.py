@@ -68,9 +68,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
         raise refusal
     results = await handlers.reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
     for result in results.results:
-        is_repeat = (
-            isinstance(result, ErrorAnswer) and result.code == "conflict" and experiment.settings.rule == "first"
-        )
+        is_repeat = isinstance(result, ErrorAnswer) and result.code == "conflict" and experiment.settings.rule != "sum"
         if isinstance(result, ErrorAnswer) and not is_repeat:
             raise InvalidInput(result.error)
     return NO_CONTENT
