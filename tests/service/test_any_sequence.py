@@ -120,7 +120,9 @@ class Service(RuleBasedStateMachine):
         try:
             answer = self.call(deciding.decide(self.experiment, asked, "anyone"))
         except od.Conflict:  # the arm that this id has is not among these
-            assert self.arms != "fixed"
+            first = self.experiment.find(id or "")
+            assert first is not None
+            assert first[1].arm not in (about.get("eligible") or about.get("arms"))
             return id
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
         repeat: Any = {} if self.arms == "fixed" else {"arms": {"q": [2.0, 2.0], answer.arm: None}}

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from oddsmith.audit import verify
+from oddsmith.cli.main import main
 from oddsmith.files import read_policy
 from oddsmith.storage import PostgresReader, SQLiteReader
 from oddsmith.storage.slates import slot_id
-from service.served import Elsewhere, Hands, Here, here, process
+from service.served import CONTEXT, Elsewhere, Hands, Here, here, place, process
 from service.test_offers import articles, news
 from service.test_slates import told
 from storage.server import Server
@@ -44,6 +45,54 @@ def test_a_slate_that_comes_again_gets_its_first_answer(tmp_path: Path) -> None:
         served.post("decide", {"context": {}, "arms": ["x"], "id": slot_id("t", "2")})
         assert served.post("decide", asked | {"id": "t"}, status=409)["code"] == "conflict"
         assert served.get("/v1/stats")["head"] == 9  # two slots of it are in the log, and were not answered
+
+
+@pytest.mark.parametrize("slots", [None, 2])
+def test_what_may_no_longer_be_shown_is_not_answered_again(tmp_path: Path, slots: int | None) -> None:
+    """An arm that is blocked by `eligible`, also that of one slot, gives a 409; what was answered otherwise stands."""
+    asked: dict[str, Any] = {"context": {"hour": 1}, "arms": articles(0, 5), "id": "s"}
+    asked |= {} if slots is None else {"slots": slots}
+    with here(news(tmp_path)) as served:
+        first = served.post("decide", asked)
+        shown = [one["arm"] for one in first.get("slots", [first])]
+        others = [arm for arm in asked["arms"] if arm not in shown]
+        what = "slate 's'" if slots else "id 's'"
+        for blocked in shown:
+            eligible = [arm for arm in asked["arms"] if arm != blocked]
+            error = served.post("decide", asked | {"eligible": eligible}, status=409)["error"]
+            wanted = f"{what} was answered with arm {blocked!r}, which is not eligible now"
+            assert error == f"{wanted}; make it eligible, or ask with another id"
+            again = served.post("decide", asked | {"eligible": eligible, "id": f"without {blocked}"})
+            assert blocked not in [one["arm"] for one in again.get("slots", [again])]
+        kept = served.post("decide", asked | {"eligible": [*shown, others[0]]})
+        assert [one["arm"] for one in kept.get("slots", [kept])] == shown
+        if slots:
+            places = [{"name": "1"}, {"name": "2", "eligible": [shown[0], *others]}]
+            assert "not eligible now" in served.post("decide", asked | {"slots": places}, status=409)["error"]
+
+
+def test_an_arm_of_the_file_that_is_not_eligible_is_not_answered_again(tmp_path: Path) -> None:
+    with here(place(tmp_path)) as served:
+        arm = served.decide("d")["arm"]
+        others = [one for one in ("sports", "politics", "tech") if one != arm]
+        body = {"id": "d", "context": CONTEXT, "eligible": others}
+        assert "not eligible now" in served.post("decide", body, status=409)["error"]
+        assert served.post("decide", body | {"eligible": [arm]})["arm"] == arm
+        (batched,) = served.post("decide/batch", {"decisions": [body]})["results"]
+        assert batched["code"] == "conflict"
+
+
+def test_the_record_of_a_slate_is_that_of_its_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with here(news(tmp_path)) as served:
+        served.post("decide", {"context": {"hour": 1}, "arms": articles(0, 5), "slots": 2, "id": "s"})
+        first, second = (slot_id("s", name) for name in "12")
+        error = served.get("/v1/decisions/s", status=422)["error"]
+        wanted = f"got 's', which is a slate: ask for those of its slots, {first!r}, {second!r}"
+        assert error == f"id must be that of a decision; {wanted}"
+        assert served.get(f"/v1/decisions/{second}")["slate"] == "s"
+        assert "there is no decision 't'" in served.get("/v1/decisions/t", status=404)["error"]
+    assert main(["history", str(tmp_path / "news.sqlite"), "s"]) == 2
+    assert wanted in capsys.readouterr().err
 
 
 def test_slates_without_an_id_that_come_at_once_are_their_own(tmp_path: Path) -> None:

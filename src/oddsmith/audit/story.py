@@ -12,6 +12,7 @@ from oddsmith.rewards import RewardScale
 from oddsmith.storage.accounts import Account, Count
 from oddsmith.storage.arms import arms_at
 from oddsmith.storage.base import Erased, Line, Reading
+from oddsmith.storage.slates import asked_as_decision
 
 __all__ = ["Happening", "Story", "story_of"]
 
@@ -93,6 +94,8 @@ def story_of(reading: Reading, id: str) -> Story:
     lines = reading.history([id], _ALL)
     name = str(reading.about.get("experiment", ""))
     if not lines:
+        if slots := reading.of_slate(id):
+            raise asked_as_decision(id, [line.id for line in slots])
         raise InvalidInput(f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, which is of none")
     scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
     account, happenings = Account(reading.rule, reading.late, reading.zero), []

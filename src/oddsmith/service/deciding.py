@@ -23,6 +23,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.service.experiment import OTHERS, Experiment
 from oddsmith.service.follower import Now
 from oddsmith.service.messages import DecideBatch, DecideEntry, DecisionAnswer, ErrorAnswer, Results
+from oddsmith.service.repeats import check_again
 from oddsmith.storage.base import Line, Receipt
 from oddsmith.storage.events import DecisionMade, OwnDraw
 
@@ -114,9 +115,8 @@ async def complete(
         first = await asyncio.to_thread(experiment.find, answer.id)
         if first is None:
             raise receipt.refused or Conflict(f"id must be that of a decision; got {answer.id!r:.140}")
-        if event.decision.arms is not None and first[1].arm not in event.decision.arms:
-            had = f"id {answer.id!r} was answered with arm {first[1].arm!r}, which is not among those offered now"
-            raise Conflict(f"{had}; offer it, or ask with another id")
+        decision = event.decision
+        check_again(f"id {answer.id!r}", first[1].arm, decision.arms or experiment.arms, decision.eligible)
         return told(experiment, *first, with_odds=answer.odds is not UNSET)
     answer.position = receipt.position
     experiment.decided[OTHERS if experiment.follower.now.arms is None else answer.arm] += 1  # arms of calls have no end

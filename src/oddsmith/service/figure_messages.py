@@ -5,8 +5,8 @@ import msgspec
 from oddsmith.service.messages import Query
 from oddsmith.storage.sums.series import Range
 
-__all__ = ["ArmColumns", "ChecksAnswer", "ExpertCheck", "GuaranteeCheck", "HistoryMark", "PosteriorHistory"]
-__all__ += ["OpenWindowsCheck", "RewardedCheck", "SeriesAnswer", "SeriesQuery", "ServedCheck", "SwitchCheck"]
+__all__ = ["ArmColumns", "ChecksAnswer", "ExpertCheck", "GuaranteeCheck", "HistoryMark", "OpenWindowsCheck"]
+__all__ += ["PosteriorHistory", "RewardedCheck", "SeriesAnswer", "SeriesQuery", "ServedCheck", "SwitchCheck"]
 __all__ += ["TargetValue", "ValuesAnswer"]
 
 

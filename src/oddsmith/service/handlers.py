@@ -23,7 +23,7 @@ from oddsmith.service.vitals import lag_warning, vitals_of
 from oddsmith.spelling import hint
 from oddsmith.storage.base import Receipt, line_of
 from oddsmith.storage.events import Activation, Correction, ExpertChange, Reward, is_id
-from oddsmith.storage.slates import OfSlate
+from oddsmith.storage.slates import OfSlate, asked_as_decision
 from oddsmith.storage.sums import ArmSum
 
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
@@ -121,6 +121,8 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     run = experiment.long_reads.run if query.explain else asyncio.to_thread
     record = await run(read) if is_id(query.id) else None  # to SQLite, what follows a NUL is not there
     if record is None:
+        if is_id(query.id) and (slots := await asyncio.to_thread(experiment.store.of_slate, query.id)):
+            raise asked_as_decision(query.id, [line.id for line in slots])
         raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
     if query.explain:
         async with experiment.follower.learning:

@@ -25,6 +25,7 @@ from oddsmith.service.messages import (
     SlotEntry,
 )
 from oddsmith.service.process import NotFound
+from oddsmith.service.repeats import check_again
 from oddsmith.slate import Slot, left, slate_of, slots_of
 from oddsmith.storage.base import Store
 from oddsmith.storage.events import Activation, DecisionMade, is_id
@@ -47,12 +48,12 @@ async def decide_slate(experiment: Experiment, message: Decide, sender: str) -> 
         slate = f"{int(experiment.clock() * 1000):011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
     held = experiment.follower.learning if experiment.follower.now.in_place else nullcontext()
     async with held:  # one state for all of them
-        made = await _fill(experiment, message, slate, slots, sender)
+        made, calls = await _fill(experiment, message, slate, slots, sender)
     receipts = await experiment.writer.append([event for event, _ in made])
     if receipts[0].refused is not None:
         raise receipts[0].refused
     if not all(receipt.new for receipt in receipts):
-        answers, new = await _first_answers(experiment, slate, made, with_odds=message.odds), False
+        answers, new = await _first_answers(experiment, slate, made, calls, with_odds=message.odds), False
     else:
         pairs = zip(made, receipts, strict=True)
         answers, new = [await complete(experiment, *one, receipt) for one, receipt in pairs], True
@@ -132,8 +133,10 @@ def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntr
     return [SlotEntry(name=slot.name) for slot in slots_of(message.slots)]
 
 
-async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequence[SlotEntry], sender: str) -> _Made:
-    """The decisions of all slots, not yet on disk, by the state of now."""
+async def _fill(
+    experiment: Experiment, message: Decide, slate: str, slots: Sequence[SlotEntry], sender: str
+) -> tuple[_Made, Sequence[Call]]:
+    """The decisions of all slots, not yet on disk, by the state of now; and what each slot may have."""
     now = experiment.follower.now
     whole = _call(experiment, now, message)
     if (choices := len(slots) * len(whole.names)) > ENTRY_ARMS:
@@ -159,7 +162,7 @@ async def _fill(experiment: Experiment, message: Decide, slate: str, slots: Sequ
         made.append((replace(event, slate=slate, slot=place + 1), answer))
         if place % TURN == TURN - 1:
             await asyncio.sleep(0)  # others have theirs
-    return made
+    return made, calls
 
 
 def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None:
@@ -189,16 +192,14 @@ def _call(experiment: Experiment, now: Now, message: Decide) -> Call:
 
 
 async def _first_answers(
-    experiment: Experiment, slate: str, made: _Made, *, with_odds: bool | None
+    experiment: Experiment, slate: str, made: _Made, calls: Sequence[Call], *, with_odds: bool | None
 ) -> list[DecisionAnswer]:
     """What was answered for a slate that was decided before, if it is the one that is asked for now."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     if [line.id for line in lines] != [event.id for event, _ in made]:
         raise Conflict(f"slate {slate!r:.140} was decided before, with other slots; ask with another id")
-    for line, (event, _) in zip(lines, made, strict=True):
-        if event.decision.arms is not None and line.arm not in event.decision.arms:
-            had = f"slate {slate!r:.140} was answered with arm {line.arm!r}, which is not among those offered now"
-            raise Conflict(f"{had}; offer it, or ask with another id")
+    for line, call in zip(lines, calls, strict=True):
+        check_again(f"slate {slate!r:.140}", line.arm, call.names, call.mask)
     decisions = await asyncio.to_thread(experiment.store.decisions, [line.position for line in lines])
     return [told(experiment, *one, with_odds=with_odds) for one in zip(lines, decisions, strict=True)]
 

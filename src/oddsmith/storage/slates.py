@@ -7,11 +7,22 @@ from oddsmith.slate import slot_id
 from oddsmith.storage.base import Receipt
 from oddsmith.storage.rows import EventRow
 
-__all__ = ["OfSlate", "not_kept", "places_of_firsts", "slot_id"]
+__all__ = ["OfSlate", "asked_as_decision", "not_kept", "places_of_firsts", "slot_id"]
 
 
 class OfSlate(InvalidInput):
     """A reward or an activation has the id of a slate, whose slots have ids of their own."""
+
+
+def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
+    """The refusal of a slate's id where a decision's is asked for, with the ids of its slots.
+
+    >>> print(asked_as_decision("page-7", ["page-7#1", "page-7#2"]))
+    id must be that of a decision; got 'page-7', which is a slate: ask for those of its slots, 'page-7#1', 'page-7#2'
+    """
+    told = ", ".join(repr(id) for id in ids[:10]) + (f" and {len(ids) - 10:,} more" if len(ids) > 10 else "")
+    had = f"id must be that of a decision; got {slate!r:.140}, which is a slate"
+    return InvalidInput(f"{had}: ask for those of its slots, {told}")
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
