@@ -58,9 +58,12 @@ def add_commands(commands: Commands) -> None:
 def _evaluate(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation import report
     from oddsmith.evaluation.assessment import assess
+    from oddsmith.reports.style import check_drawing
 
     if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
         raise InvalidInput(f"out must be a folder; got {str(asked.out)!r}, which is a file")
+    if asked.out is not None:
+        check_drawing()  # before the work, not after it
     checked_seed(asked.seed)
     question = _read(asked)
     settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}

@@ -28,6 +28,7 @@ __all__ = [
     "SHEET",
     "SOFT",
     "band",
+    "check_drawing",
     "legend",
     "panels",
     "plain",
@@ -58,6 +59,11 @@ LOOK: dict[str, Any] = {
     "ytick.labelcolor": INK,
 }
 _CHARACTERS = 11.5  # of a label, in an inch
+
+
+def check_drawing() -> None:
+    """Refuse a report with figures where they cannot be drawn, before what it is about is computed."""
+    import_extra("matplotlib", "reports with figures need", "lab")
 
 
 def pyplot() -> ModuleType:
