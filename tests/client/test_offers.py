@@ -19,6 +19,10 @@ def frame(**more: Any) -> pd.DataFrame:
     return pd.DataFrame({"topic": ["sports", None], "age": [2.0, NAN]}, **more)
 
 
+def dated() -> pd.DataFrame:
+    return pd.DataFrame({"born": [None, pd.Timestamp("2026-01-01")]}, index=["a/17", "a/18"])
+
+
 def polars_frame() -> Any:
     polars = pytest.importorskip("polars")
     return polars.DataFrame({"arm": ["a/17", "a/18"], "topic": ["sports", None], "age": [2.0, NAN]})
@@ -65,6 +69,14 @@ def test_names_numbers_and_contexts_are_sent_as_plain_json() -> None:
     assert (names["arms"], names["context"]) == (["x", "y"], None)
 
 
+def test_rows_of_numbers_alone_may_be_named_by_them() -> None:
+    calls = Calls(None, Patience(5, 0))
+    arms = pd.DataFrame({"price": [2.0, 3.0]})
+    assert body(calls.decide(None, arms=arms))["arms"] == {"0": {"price": 2.0}, "1": {"price": 3.0}}
+    named = frame().rename_axis("number")  # who names the index means it
+    assert list(body(calls.decide(None, arms=named))["arms"]) == ["0", "1"]
+
+
 def endless() -> dict[str, Any]:
     holds: dict[str, Any] = {}
     holds["itself"] = holds
@@ -76,7 +88,20 @@ def endless() -> dict[str, Any]:
     [
         ({"hour": float("inf")}, ["a"], "JSON with finite numbers"),
         ({"hour": 9}, {"a": {"age": float("inf")}}, "JSON with finite numbers"),
-        ({"hour": 9}, {"a": {"born": pd.Timestamp("2026-01-01")}}, "JSON with finite numbers; got Timestamp"),
+        (
+            {"hour": 9},
+            {"a": None, "b": {"born": pd.Timestamp("2026-01-01")}},
+            "arm 'b': 'born' must be text, .* got a Timestamp: ",
+        ),
+        ({"hour": 9}, dated(), "features of arm 'a/18': 'born' must be text, .* got a Timestamp: give what matters"),
+        ({"at": pd.Timedelta("1h")}, ["a"], "^'at' must be text, a number, .* got a Timedelta: "),
+        (
+            {"hour": 9},
+            frame(),
+            r"named by their column 'arm' or their index; got 0, 1, 2, …: arms.set_index\('topic'\)",
+        ),
+        ({"hour": 9}, frame().assign(sku=["x", "y"], topic="art"), r"got 0, 1, 2, …: arms.set_index\('sku'\), say"),
+        ({"hour": 9}, frame().assign(topic="art"), "got 0, 1, 2, …: give them an index, or a column 'arm', of names"),
         (frame(), ["a"], "context must be one dict, row or array; got a DataFrame: give one of its rows"),
         ({"hour": 9}, {"a": frame()}, "features of arm 'a' must be a dict, numbers or None"),
         ({"hour": 9}, frame(index=["a", "a"]), "names of arms must be distinct; got 'a' twice"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import date, time, timedelta
 
 import numpy as np
 
@@ -26,7 +27,14 @@ def offered_json(arms: object) -> object:
         return None
     offer = offered(None, arms)
     features = offer.features
-    return list(offer.arms) if features is None else {arm: context_json(features[arm]) for arm in offer.arms}
+    return list(offer.arms) if features is None else {arm: _features_json(arm, features[arm]) for arm in offer.arms}
+
+
+def _features_json(arm: str, features: object) -> object:
+    try:
+        return context_json(features)
+    except InvalidInput as error:
+        raise InvalidInput(f"features of arm {arm!r:.60}: {error}") from error
 
 
 def slots_json(slots: object) -> object:
@@ -50,17 +58,22 @@ def context_json(context: object) -> object:
         raise InvalidInput("context must not hold itself, or dicts and lists in each other without end") from error
 
 
-def _known(value: object) -> object:
-    """A value and those within it, None where one is missing."""
+def _known(value: object, name: str = "") -> object:
+    """A value and those within it, None where one is missing; `name` is that of the innermost key."""
     if type(value) in _USUAL:
         return value
     if isinstance(value, Mapping):
-        return {name: _known(inner) for name, inner in value.items()}
+        return {key: _known(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(inner) for inner in value]
+        return [_known(inner, name) for inner in value]
     if isinstance(value, np.ndarray):
-        return _known(value.tolist())
-    return simple(plain(value))
+        return _known(value.tolist(), name)
+    found = simple(plain(value))
+    if isinstance(found, date | time | timedelta):
+        give = "give what matters of it as a number or a word, such as its hour or its age in days"
+        where = f"{name!r:.60} must" if name else "values must"
+        raise InvalidInput(f"{where} be text, a number, True, False or None; got a {type(value).__name__}: {give}")
+    return found
 
 
 def _slot(slot: object) -> dict[str, object]:
