@@ -122,7 +122,8 @@ class Service(RuleBasedStateMachine):
         except od.Conflict:  # the arm that this id has is not among these
             first = self.experiment.find(id or "")
             assert first is not None
-            assert first[1].arm not in (about.get("eligible") or about.get("arms"))
+            allowed: Any = about.get("eligible") or about.get("arms")
+            assert first[1].arm not in allowed
             return id
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
         repeat: Any = {} if self.arms == "fixed" else {"arms": {"q": [2.0, 2.0], answer.arm: None}}

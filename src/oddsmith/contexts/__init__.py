@@ -15,6 +15,7 @@ from oddsmith.contexts.forms import (
     rows,
     taken,
 )
+from oddsmith.contexts.named_rows import named_rows
 from oddsmith.contexts.reading import numbers
 from oddsmith.contexts.values import (
     as_number,
@@ -43,6 +44,7 @@ __all__ = [
     "joined",
     "length",
     "missing",
+    "named_rows",
     "numbers",
     "one",
     "plain",
