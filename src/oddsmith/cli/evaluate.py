@@ -9,12 +9,14 @@ import numpy as np
 from oddsmith import saving
 from oddsmith.arrays import Array
 from oddsmith.cli.parser import Commands
+from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.decision import State
 from oddsmith.errors import InvalidInput, MissingExtra
 from oddsmith.experts.schema import Schema
 from oddsmith.files import PolicyFile, read_policy
 from oddsmith.logs.table import Log
+from oddsmith.rewards import RewardScale
 from oddsmith.spelling import hint
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (default 0)")
     one.add_argument("--out", type=Path, metavar="DIR", help="folder for a report with figures")
     add_reading(one)
+    add_units(one)
     one.add_argument("--json", action="store_true", help="print JSON for programs")
     one.set_defaults(run=_evaluate)
 
@@ -58,6 +61,7 @@ def add_commands(commands: Commands) -> None:
 def _evaluate(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation import report
     from oddsmith.evaluation.assessment import assess
+    from oddsmith.evaluation.units import in_units
     from oddsmith.reports.style import check_drawing
 
     if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
@@ -68,7 +72,8 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     question = _read(asked)
     settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}
     settings["whole"] = asked.whole_slates
-    assessment = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
+    found = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
+    assessment = in_units(found, question.scale)
     if asked.out is not None:
         name = Path(asked.log).name
         report.write_report(assessment, asked.out / "index.html", f"Evaluation of {name}", question.notes)
@@ -93,13 +98,16 @@ def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> s
 
 
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, the schemas of a policy file, and what to say of states and rows."""
+    """A log, the odds of the targets by name, the schemas of a policy file, what to say of states and rows, and
+    the units of rewards.
+    """
 
     log: Log
     targets: dict[str, Array]
     schema: Schema | None
     arm_schema: Schema | None
     notes: list[str]
+    scale: RewardScale
 
 
 def _read(asked: argparse.Namespace) -> _Question:
@@ -114,7 +122,9 @@ def _read(asked: argparse.Namespace) -> _Question:
         raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
-    log, restricted = _restricted(asked, _of_slot(asked.slot, reader(asked, arms, offers=called).read(asked.log)))
+    units = units_of(asked, files.values(), reader(asked, arms, offers=called), [asked.log])
+    whole = units.reader.read(asked.log)
+    log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
     state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
@@ -123,7 +133,8 @@ def _read(asked: argparse.Namespace) -> _Question:
     if state is None or state.learnt == 0:
         notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
     schemas = next(((file.schema, file.arm_schema) for file in files.values()), (None, None))
-    return _Question(log, targets, *schemas, [*restricted, *notes])
+    said = [note for note in (units.note, units.doubt(whole)) if note]
+    return _Question(log, targets, *schemas, [*said, *restricted, *notes], units.scale)
 
 
 def _of_slot(slot: int | None, log: Log) -> Log:
@@ -246,6 +257,7 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
         "notes": [*slate_notes(found), *notes],
         "rows": len(found.log),
         "kind": found.log.kind,
+        "reward": {"low": found.scale.low, "high": found.scale.high},
         **_numbers(found),
         "baseline": found.baseline,
         "served": {"refused": found.served} if isinstance(found.served, str) else found.served._asdict(),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from oddsmith import disk, saving
 from oddsmith.cli.parser import Commands
+from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import Json
@@ -26,6 +27,7 @@ def add_commands(commands: Commands) -> None:
     fit.add_argument("--workers", type=int, help="number of processes (default: all cores)")
     fit.add_argument("--seed", type=int, help="of the agent's draws (default: the policy file's, else 0)")
     add_reading(fit)
+    add_units(fit)
     fit.add_argument("--json", action="store_true", help="print JSON for programs")
     fit.set_defaults(run=_fit)
 
@@ -38,7 +40,8 @@ def _fit(asked: argparse.Namespace) -> str:
     meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": arms}
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
-    how, many, reading = asked.engine, asked.workers, reader(asked, file.arms, offers=file.arms is None)
+    units = units_of(asked, [file], reader(asked, file.arms, offers=file.arms is None), asked.logs)
+    how, many, reading = asked.engine, asked.workers, units.reader
     with asking(str(asked.policy)):
         fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reading)
     if not fitted.learnt:
@@ -51,6 +54,8 @@ def _fit(asked: argparse.Namespace) -> str:
         facts = {name: getattr(fitted, name) for name in ("learnt", "waiting", "kinds", "floor", "promises")}
         return as_json({"verdict": _verdict(posterior, fitted.learnt), **facts, "posterior": posterior})
     lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
+    if reading.scale is not None:
+        lines.append(f"Rewards from {units.scale.low:g} to {units.scale.high:g} were read as 0 to 1.")
     if file.policy.unversioned:
         lines.append("Models have no version: a load will accept any models of these names.")
     return "\n".join([*lines, "", f"state: {asked.out}"])

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oddsmith.arrays import whole
+from oddsmith.arrays import Array, whole
 from oddsmith.cli.parser import Commands
+from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.files import read_policy
-from oddsmith.logs.table import Log
 from oddsmith.reports.answer import Span, chart, compared
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def add_commands(commands: Commands) -> None:
     again.add_argument("--floor", type=float, help="at most every odds of the logger (default: found in the log)")
     again.add_argument("--steps", type=int, help="stop after so many accepted rows")
     add_reading(again)
+    add_units(again)
     again.add_argument("--json", action="store_true", help="print JSON for programs")
     again.set_defaults(run=_replay)
 
@@ -43,7 +44,8 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation.rows import rewarded
 
     file = read_policy(asked.policy)
-    log = reader(asked, file.arms, offers=file.arms is None).read(asked.log)
+    units = units_of(asked, [file], reader(asked, file.arms, offers=file.arms is None), [asked.log])
+    log = units.reader.read(asked.log)
     n = len(rewarded(log))
     seed = checked_seed(asked.seed, file.seed, 0)
     if asked.steps is not None:
@@ -57,7 +59,9 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     if accepted < 2:
         why = f"{accepted} of {n:,} rows were accepted, which is too few for a value; a uniform logger accepts most"
         return Refused(as_json({"refused": why, "accepted": accepted}) if asked.json else f"refused: {why}")
-    sentence, picture = _verdict(str(asked.policy), lived, log)
+    width = units.scale.high - units.scale.low
+    lived = lived._replace(rewards=units.scale.value(lived.rewards))
+    sentence, picture = _verdict(str(asked.policy), lived, units.scale.value(log.rewarded().reward), width)
     if asked.json:
         numbers = {"value": lived.value, "error": lived.error, "accepted": accepted, "rows": n, "seed": seed}
         text = as_json({"verdict": sentence} | numbers)
@@ -70,13 +74,13 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     return Refused(text) if accepted < _LEAST or not lived.error > 0 else text
 
 
-def _verdict(name: str, lived: "Replayed", log: Log) -> tuple[str, str]:
+def _verdict(name: str, lived: "Replayed", rewards: Array, width: float) -> tuple[str, str]:
     """What the policy earns more than the logger in its first steps, as a sentence and a picture, if there is one.
 
     The two means share rows, which makes their difference vary less than that of independent ones: the interval, made
     as for independent ones, is on the safe side.
     """
-    rewards, accepted = log.rewarded().reward, len(lived.rows)
+    accepted = len(lived.rows)
     today, own = float(rewards.mean()), f"{name}, in its first {accepted:,} decisions of learning,"
     plain = f"{own} earns {lived.value:.3f} per decision, where the logger earns {today:.3f}"
     if accepted < _LEAST:
@@ -86,6 +90,6 @@ def _verdict(name: str, lived: "Replayed", log: Log) -> tuple[str, str]:
         return f"{plain}; all of its rewards are the same, which says nothing about chance: {next_step}.", ""
     reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * hypot(lived.error, float(rewards.std()) / np.sqrt(len(rewards)))
     more = lived.value - today
-    span = Span(more, max(-1.0, more - reach), min(1.0, more + reach))
+    span = Span(more, max(-width, more - reach), min(width, more + reach))
     sentence = compared(own, "the logger", span, f"{_LEVEL:.0%} normal interval, replay".replace("%", " %"))
     return f"{sentence}.", chart([(name, span)], zero="the logger")

@@ -18,6 +18,7 @@ from oddsmith.evaluation.slates import by_place, slates_of
 from oddsmith.evaluation.terms import Terms
 from oddsmith.evaluation.whole_slates import whole_slates
 from oddsmith.logs.table import Log
+from oddsmith.rewards import RewardScale
 
 __all__ = ["Answer", "Answers", "Assessment", "ESTIMATORS", "LOGGED", "assess", "given"]
 
@@ -29,6 +30,7 @@ LOGGED = "logged"
 """The name of the logger itself among targets."""
 _PLAIN: dict[str, Callable[..., Terms]] = {"ips": ips, "snips": snips, "clipped_ips": clipped_ips}
 _MODELLED: dict[str, Callable[..., Terms]] = {"dm": dm, "dr": dr, "switch_dr": switch_dr, "shrunk_dr": shrunk_dr}
+_PLAIN_UNITS = RewardScale(0.0, 1.0)
 ESTIMATORS = (*_PLAIN, *_MODELLED)
 
 
@@ -41,7 +43,7 @@ class Assessment:
     `served` is the test that arms follow the logged odds, or why it cannot be done.
     Of a log with slates all of this is about the mean over slots, each slate counting once; `slots` has the same for
     each slot (0: decisions that stand alone), `whole` the value by target where the target fills whole slates, if it
-    was asked for.
+    was asked for. Numbers are in the units of `scale`, log and terms in [0, 1].
     """
 
     log: Log
@@ -55,6 +57,7 @@ class Assessment:
     served: ServedReport | str
     slots: "dict[int, Assessment | str]" = field(default_factory=dict)
     whole: dict[str, Answer] = field(default_factory=dict)
+    scale: RewardScale = _PLAIN_UNITS
 
     @property
     def answered(self) -> bool:

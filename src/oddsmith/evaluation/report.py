@@ -33,7 +33,7 @@ def summary(found: Assessment) -> list[str]:
     served = found.served if isinstance(found.served, str) else found.served.sentence
     flag = "" if isinstance(found.served, str) else found.served.caution
     one = found.logged
-    own = f"{one.value:.4f} in [{one.low:.4f}, {one.high:.4f}] ({one.level:.3g} {one.interval})"
+    own = f"{one.value:z.4f} in [{one.low:z.4f}, {one.high:z.4f}] ({one.level:.3g} {one.interval})"
     own = f"refused: {one.why}" if one.refused else own
     varied = log.offered is not None and log.arms is None
     arms = f"{len(names_of(log)):,} arms, at most {log.n_arms} in a row" if varied else f"{log.n_arms} arms"
@@ -132,7 +132,7 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
     if answer.setting is not None:
         notes.append("nothing shrunk" if answer.setting == np.inf else f"setting {answer.setting:.4g}")
     notes += [f"overruled: {', '.join(answer.overruled)}"] if answer.overruled else []
-    value, low, high = (f"{one:.4f}" for one in (answer.value, answer.low, answer.high))
+    value, low, high = (f"{one:z.4f}" for one in (answer.value, answer.low, answer.high))
     return value, low, high, "; ".join(notes)
 
 

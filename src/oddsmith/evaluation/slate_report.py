@@ -40,8 +40,8 @@ def _whole(name: str, one: Answer) -> str:
     if one.refused:
         why = f"{reasons(one)[one.refused[0]]} (rule {one.refused[0]})"
         return f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
-    interval = f"[{one.low:.4f}, {one.high:.4f}] ({100 * one.level:.4g} % {one.interval} interval, {one.name})"
-    return f"Whole slates that {name} fills alone earn {one.value:.4f} per slot, {interval}."
+    interval = f"[{one.low:z.4f}, {one.high:z.4f}] ({100 * one.level:.4g} % {one.interval} interval, {one.name})"
+    return f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, {interval}."
 
 
 def slots_table(found: Assessment) -> Table:
@@ -65,5 +65,5 @@ def _cells(one: Answer) -> tuple[str, str, str]:
         return "", "", ""
     if not given(one):
         return f"refused: {', '.join(one.refused)}", "", ""
-    value, low, high = (f"{number:.4f}" for number in (one.value, one.low, one.high))
+    value, low, high = (f"{number:z.4f}" for number in (one.value, one.low, one.high))
     return value, low, high

@@ -66,7 +66,7 @@ def verdict(found: Assessment) -> Verdict:
         _value(found, name, one, differences.get(name)) for name, one in values.items() if name not in compare
     ]
     sentences += [_refusal(found, name) for name in names if name not in compare and name not in values]
-    rewards = found.log.rewarded().reward
+    rewards = found.scale.value(found.log.rewarded().reward)
     if compare and rewards.min() == rewards.max():
         equal = f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target from another"
         sentences[0] = f"{equal}: {sentences[0]}"
@@ -143,7 +143,7 @@ def _difference(sentence: str, one: Estimate) -> str:
 def _value(found: Assessment, name: str, one: Estimate, difference: Answer | None) -> str:
     """What a target is worth by itself, and why it is not compared, unless it is the baseline."""
     span, how = _span(one), _how(found, one, one.name)
-    sentence = f"{name} earns {one.value:.{digits(span)}f} per decision, {interval(span)} ({how})"
+    sentence = f"{name} earns {one.value:z.{digits(span)}f} per decision, {interval(span)} ({how})"
     if name == found.baseline:
         return f"{sentence}."
     if _same(found, name):

@@ -53,7 +53,8 @@ def pieces(batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str) -> 
             columns = {name: _column(batch, name, theirs, about) for name, theirs in found.items()}
         except BrokenLog as error:
             raise error.moved(first, source) from error
-        yield Piece(columns, first, arms, experts)
+        own = "format" in about or "fingerprint" in batch.schema.names
+        yield Piece(columns, first, arms, experts, own)
         first += len(batch)
 
 

@@ -57,7 +57,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             raise error.moved(first, str(path)) from error
         kept = {name: values for name, values in columns.items() if any(value is not None for value in values)}
         experts = events[0].get("oddsmith", {}).get("experts", experts)
-        yield Piece({"reward": [None] * len(rows), **kept}, before, None, experts)
+        yield Piece({"reward": [None] * len(rows), **kept}, before, None, experts, own=True)
         before += len(rows)
 
 

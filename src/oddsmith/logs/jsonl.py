@@ -55,7 +55,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, no expert slept
             if name in columns:
                 columns[name] = _filled(columns[name], nothing, columns.get("offered") if name in BY_ARM else None)
-        yield Piece({name: values for name, values in columns.items() if values}, first, arms, experts)
+        kept = {name: values for name, values in columns.items() if values}
+        yield Piece(kept, first, arms, experts, own="fingerprint" in keys)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:

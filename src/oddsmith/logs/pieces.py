@@ -9,6 +9,8 @@ import numpy as np
 from oddsmith.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.exact_json import decode
 from oddsmith.logs.table import COLUMNS, Log
+from oddsmith.logs.units import scaled
+from oddsmith.rewards import RewardScale
 
 __all__ = ["Layout", "Names", "Piece", "found_columns", "listed", "log_of", "names_in", "suffixes"]
 
@@ -28,23 +30,32 @@ class Layout(NamedTuple):
 
 class Piece(NamedTuple):
     """Columns of some rows by our names, unchecked; the number of the first row; the arms' and the experts' names,
-    where they are known.
+    where they are known. `own` says that we wrote them: their rewards are in [0, 1], whatever the units were.
     """
 
     columns: dict[str, Any]
     first: int
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
+    own: bool = False
 
 
-def log_of(piece: Piece, arms: Sequence[str] | None, experts: Sequence[str] | None, source: str) -> Log:
-    """The checked log; a violation names the row of the whole source."""
+def log_of(
+    piece: Piece,
+    arms: Sequence[str] | None,
+    experts: Sequence[str] | None,
+    source: str,
+    scale: RewardScale | None = None,
+) -> Log:
+    """The checked log; a violation names the row of the whole source. Rewards are mapped from the units of `scale`."""
     for what, wanted, found in (("arms", arms, piece.arms), ("experts", experts, piece.experts)):
         if wanted is not None and found is not None and tuple(wanted) != tuple(found):
             raise BadFile(f"{source} must have the {what} {_some(wanted)} in this order; it has {_some(found)}")
     known, advisers = piece.arms if arms is None else arms, piece.experts if experts is None else experts
     try:
         columns = piece.columns | {"arm": _numbered(piece.columns["arm"], piece.columns.get("offered"), known)}
+        if scale is not None:
+            columns["reward"] = scaled(columns["reward"], scale)
         if columns.get("features") is not None:
             columns["features"] = by_name(columns["features"], columns.get("offered"), known)
         names = known if columns.get("offered") is None else None  # each row has names of its own

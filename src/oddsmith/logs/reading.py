@@ -14,6 +14,7 @@ from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
+from oddsmith.rewards import RewardScale
 
 __all__ = ["FORMATS", "LogReader", "form_of", "log_batches", "path_of", "read_log", "write_log"]
 
@@ -33,7 +34,7 @@ class LogReader:
     """How logs are read: their names of our columns, the arms' names, the format (None: by suffix and content), and
     how many rows at a time. Columns that are not in `only` are passed over (None: none are). `experts` names those of
     the column advice, where the log does not. With `offers` a log of fixed arms is read as one whose rows each offered
-    all of them.
+    all of them. `scale` are the units of the rewards in files and tables: they are mapped to [0, 1] as they are read.
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -46,6 +47,7 @@ class LogReader:
     only: Collection[str] | None = None
     experts: Sequence[str] | None = None
     offers: bool = False
+    scale: RewardScale | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -61,7 +63,7 @@ class LogReader:
             yield from self._kept(source).split(self.rows)
             return
         name, pieces, arms = self._pieces(source, groups)
-        yield from (self._brought(log_of(piece, arms, self.experts, name)) for piece in pieces)
+        yield from (self._brought(log_of(piece, arms, self.experts, name, self.scale)) for piece in pieces)
 
     def read(self, source: object) -> Log:
         """The whole log. Arms that have names and no order given are sorted."""
@@ -73,7 +75,16 @@ class LogReader:
             raise BadFile(f"{name} must have at least one row; got none")
         if arms is None and pieces[0].arms is None and "offered" not in pieces[0].columns:
             arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
-        return self._brought(Log.concatenated([log_of(piece, arms, self.experts, name) for piece in pieces]))
+        logs = [log_of(piece, arms, self.experts, name, self.scale) for piece in pieces]
+        return self._brought(Log.concatenated(logs))
+
+    def is_own(self, source: object) -> bool:
+        """Whether a file was written by `write_log` or `oddsmith export`, as far as it says so: rewards are then in
+        [0, 1]. Parquet says so itself, other formats by the column `fingerprint`; dsjson has costs in [-1, 0].
+        """
+        _, pieces, _ = self._pieces(source, None)
+        first = next(pieces, None)
+        return first is not None and first.own
 
     def _brought(self, log: Log) -> Log:
         """The log, with all its arms offered in every row where that is wanted."""

@@ -89,10 +89,15 @@ def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
 
 
 _ROUNDING = 1e-9  # by which sums of odds may miss 1
+_REWARD, _PROPENSITY = "must be in [0, 1], or NaN", "must be in (0, 1]"
+_NEXT = {
+    _REWARD: ": say what the lowest and the highest are, commands by --reward LOW HIGH, Python by RewardScale",
+    _PROPENSITY: ": write odds as shares, 50 % as 0.5; leave out rows whose odds are not known, or the whole column",
+}
 _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
     "arm": (lambda a: a >= 0, "must be 0 or more"),
-    "reward": (lambda r: ~((r < 0) | (r > 1)), "must be in [0, 1], or NaN"),
-    "propensity": (lambda p: (p > 0) & (p <= 1 + _ROUNDING), "must be in (0, 1]"),
+    "reward": (lambda r: ~((r < 0) | (r > 1)), _REWARD),
+    "propensity": (lambda p: (p > 0) & (p <= 1 + _ROUNDING), _PROPENSITY),
     "step": (lambda s: s >= 0, "must be 0 or more"),
     "advice": (lambda f: ~np.isinf(f).any(axis=1), "must be finite, or NaN where an expert slept"),
     "bonus": (lambda b: ~np.isinf(b).any(axis=1), "must be finite, or NaN where an expert slept"),
@@ -139,7 +144,8 @@ def _require(column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generi
     """Refuses the first row that breaks the rule."""
     if not holds.all():
         row = int(np.argmin(holds))
-        raise BrokenLog(column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}")
+        then = _NEXT.get(rule, "")
+        raise BrokenLog(column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}{then}")
 
 
 def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:

@@ -37,7 +37,7 @@ def interval(span: Span) -> str:
     '[0.0181, 0.0379]'
     """
     places = digits(span)
-    return f"[{span.low:.{places}f}, {span.high:.{places}f}]"
+    return f"[{span.low:z.{places}f}, {span.high:z.{places}f}]"
 
 
 def compared(name: str, other: str, span: Span, how: str, *, unit: str = "per decision") -> str:
@@ -73,7 +73,7 @@ def chart(bars: Sequence[tuple[str, Span]], *, zero: str = "", most: float = inf
         return ""
     low, high = min(ends), max(ends)
     margin, places = max(len(name) for name, _ in bars) + 2, digits(Span(low, low, high)) + 1
-    left, right = (f"{end:.{places}f}" for end in (low, high))
+    left, right = (f"{end:z.{places}f}" for end in (low, high))
     axis = _Axis(low, high)
     lines = [" " * margin + left + right.rjust(_WIDTH + 1 - len(left))]
     for name, span in bars:
