@@ -74,11 +74,17 @@ def test_a_difference_of_nothing_asks_for_no_number_of_decisions() -> None:
         assert said.endswith("would take more than 100 times as many decisions.")
 
 
+def moved_to(value: float, one: Estimate) -> Estimate:
+    """The same interval around another value."""
+    by = value - one.value
+    return one._replace(value=value, low=one.low + by, high=one.high + by)
+
+
 def test_so_many_more_decisions_show_it_four_times_in_five() -> None:
     """By simulation: a log of as many rows as were asked for shows a difference of that size in 80 % of cases."""
     short = compare({"today": logged(log(300)), "b": snips(log(300), [0.32, 0.36, 0.32])}).differences["b"]
     truth = 0.32 * 0.2 + 0.68 * 0.5 - 0.4
-    n = 300 + int(more_decisions(short._replace(value=truth)))
+    n = 300 + int(more_decisions(moved_to(truth, short)))
     shown, times = 0, 200
     for seed in range(times):
         rows = log(n, seed=1000 + seed)
@@ -94,7 +100,10 @@ def test_the_law_of_widths_is_that_of_normal_intervals() -> None:
     assert isinf(more_decisions(one._replace(value=0.0)))
     z = NormalDist().inv_cdf(0.975)
     half = one._replace(value=0.1, low=0.1 - 0.1 * z / (z + NormalDist().inv_cdf(0.8)), high=0.2)
-    assert more_decisions(half._replace(high=0.2 - half.low)) == pytest.approx(0, abs=1e-6)
+    assert more_decisions(half) == pytest.approx(0, abs=1e-6)
+    assert more_decisions(half._replace(high=0.9)) == pytest.approx(0, abs=1e-6)  # the end that need not pass 0
+    turned = half._replace(value=-half.value, low=-half.high, high=-half.low)
+    assert more_decisions(turned._replace(low=-0.9)) == pytest.approx(0, abs=1e-6)
 
 
 def test_several_targets_the_highest_first_the_refused_last() -> None:

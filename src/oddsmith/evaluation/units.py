@@ -17,7 +17,7 @@ def in_units(found: Assessment, scale: RewardScale) -> Assessment:
     >>> log = od.Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
     >>> found = in_units(assess(log, {"mostly 0": [0.9, 0.1]}), od.RewardScale(-10, 10))
     >>> print(found.answers["mostly 0"]["ips"], found.differences["ips"]["mostly 0"], sep="; ")
-    ips: 8.5 in [6.738, 10] (0.95 beta); mostly 0 - logged: 6 in [4.839, 7.097] (0.95 beta)
+    ips: 8.5 in [6.738, 10] (0.95 beta); mostly 0 - logged: 6 in [4.837, 7.097] (0.95 beta)
     """
     width = scale.high - scale.low
     return replace(

@@ -79,15 +79,18 @@ def verdict(found: Assessment) -> Verdict:
 def more_decisions(difference: Estimate) -> float:
     """How many more decisions like those of the log would show a difference of this size, four times in five.
 
-    The half width shrinks as 1/√n, so n ((z + 0.84) / z · half width / difference)² in all; ∞ for no difference. NaN
-    for Bernstein and anytime intervals, whose width has no such law.
+    What decides is the end of the interval that has to pass 0, the low one of a gain. Its distance d from the estimate
+    shrinks as 1/√n, so n ((z + 0.84) / z · d / difference)² in all; ∞ for no difference. The other end may be far away
+    where the odds of drawn arms alone are logged, and does not matter. NaN for Bernstein and anytime intervals, whose
+    width has no such law.
     """
     if difference.interval not in ("beta", "normal", "bootstrap"):
         return float("nan")
     if difference.value == 0:
         return float("inf")
     n, z = difference.diagnostics.n, NormalDist().inv_cdf((1 + difference.level) / 2)
-    reach = (difference.high - difference.low) / 2 * (z + NormalDist().inv_cdf(_POWER)) / z
+    side = difference.value - difference.low if difference.value > 0 else difference.high - difference.value
+    reach = side * (z + NormalDist().inv_cdf(_POWER)) / z
     return max(0.0, n * (reach / abs(difference.value)) ** 2 - n)
 
 
