@@ -84,11 +84,12 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
 def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
-    from oddsmith.evaluation.slate_report import slate_notes, slots_table
+    from oddsmith.evaluation.notes import log_notes
+    from oddsmith.evaluation.slate_report import slots_table
     from oddsmith.evaluation.verdict import verdict
 
     answer = verdict(found)
-    parts = ["\n".join([*answer.sentences, *slate_notes(found), *notes]), answer.picture]
+    parts = ["\n".join([*answer.sentences, *log_notes(found), *notes]), answer.picture]
     parts += [str(report.differences_table(found))] if found.differences else []
     parts += [str(slots_table(found))] if found.slots else []
     parts += [str(report.answers_table(found)), str(report.diagnostics_table(found))]
@@ -247,14 +248,14 @@ def _model(*, trees: bool) -> "Regressor":
 
 def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
     """An assessment as JSON."""
-    from oddsmith.evaluation.slate_report import slate_notes
+    from oddsmith.evaluation.notes import log_notes
     from oddsmith.evaluation.verdict import verdict
 
     sentences = verdict(found)
     record: dict[str, object] = {
         "verdict": list(sentences.sentences),
         "estimator": sentences.estimator,
-        "notes": [*slate_notes(found), *notes],
+        "notes": [*log_notes(found), *notes],
         "rows": len(found.log),
         "kind": found.log.kind,
         "reward": {"low": found.scale.low, "high": found.scale.high},

@@ -9,7 +9,8 @@ import numpy as np
 
 from oddsmith.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
-from oddsmith.evaluation.slate_report import slate_notes, slots_table
+from oddsmith.evaluation.notes import log_notes, support_known
+from oddsmith.evaluation.slate_report import slots_table
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
 from oddsmith.logs.by_policy import names_of, numbers_of
 from oddsmith.logs.kinds import KINDS
@@ -88,9 +89,10 @@ def diagnostics_table(found: Assessment) -> Table:
     """What stands beside the numbers of each target."""
     unit = next((f"{one.unit}s" for one in found.diagnostics.values()), "rows")
     headers = ("target", f"effective {unit}", "largest weight's share", "mass without support", "mean weight", "± s.e.")
-    rows = []
+    rows, known = [], support_known(found)
     for target, one in found.diagnostics.items():
-        cells = [f"{one.ess:,.1f} of {one.n:,}", f"{one.largest_share:.2%}", f"{one.missing:.2%}"]
+        missing = f"{one.missing:.2%}" if known else f"at least {one.missing:.2%}" if one.missing else "not known"
+        cells = [f"{one.ess:,.1f} of {one.n:,}", f"{one.largest_share:.2%}", missing]
         cells += [f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"]
         if "ips" not in found.terms[target]:  # there are no weights to speak of
             cells = ["", "", cells[2], "", ""]
@@ -119,7 +121,7 @@ def write_report(found: Assessment, path: Path, title: str, notes: Sequence[str]
         text = f"Paired, row by row, against {side}; all rows of an estimator hold together at its level."
         table, figure = differences_table(found), _differences_figure(found, answer)
         sections.insert(0, Section("Differences", text, tables=(table,), figures=(figure,)))
-    return write(path, title, "\n\n".join([*answer.sentences, *slate_notes(found), *notes]), sections)
+    return write(path, title, "\n\n".join([*answer.sentences, *log_notes(found), *notes]), sections)
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
