@@ -11,7 +11,7 @@ from oddsmith.evaluation.notes import log_notes
 from oddsmith.evaluation.report import diagnostics_table
 
 ODDS = np.array([0.6, 0.25, 0.15])
-TARGET = [0.2, 0.2, 0.6]
+TARGET = np.array([0.2, 0.2, 0.6])
 
 
 def assessed(known: str, *, empty: int = 0, means: float = 0.1, seed: int = 4, **settings: Any) -> Assessment:
@@ -21,8 +21,12 @@ def assessed(known: str, *, empty: int = 0, means: float = 0.1, seed: int = 4, *
     reward = (rng.random(1000) < means).astype(np.float64)
     reward[:empty] = np.nan
     odds: Any = {"all": {"propensities": np.tile(ODDS, (1000, 1))}, "drawn": {"propensity": ODDS[arm]}, "none": {}}
-    log = od.Log(arm=arm, reward=reward, arms=["a", "b", "c"], **odds[known])
+    log = made(arm=arm, reward=reward, arms=["a", "b", "c"], **odds[known])
     return assess(log, {"new": TARGET}, predictions=np.full((1000, 3), means), **settings)
+
+
+def made(**columns: Any) -> od.Log:
+    return od.Log(**columns)
 
 
 def support(found: Assessment) -> str:
@@ -36,13 +40,13 @@ def test_support_is_not_claimed_where_it_is_not_known() -> None:
 
 
 def test_support_that_is_partly_known() -> None:
-    log = od.Log(arm=[0, 1] * 300, reward=[1, 0] * 300, propensity=[1.0, 0.5] * 300, arms=["a", "b", "c"])
-    assert support(assess(log, {"b": [0, 1, 0]})) == "at least 50.00%"
+    log = made(arm=[0, 1] * 300, reward=[1, 0] * 300, propensity=[1.0, 0.5] * 300, arms=["a", "b", "c"])
+    assert support(assess(log, {"b": np.array([0.0, 1.0, 0.0])})) == "at least 50.00%"
 
 
 def test_of_two_arms_the_odds_of_one_say_those_of_the_other() -> None:
-    log = od.Log(arm=[0, 1] * 300, reward=[1, 0, 0, 0, 1, 1] * 100, propensity=[0.5] * 600, arms=["a", "b"])
-    found = assess(log, {"b": [0.3, 0.7]})
+    log = made(arm=[0, 1] * 300, reward=[1, 0, 0, 0, 1, 1] * 100, propensity=[0.5] * 600, arms=["a", "b"])
+    found = assess(log, {"b": np.array([0.3, 0.7])})
     assert log_notes(found) == []
     assert support(found) == "0.00%"
 

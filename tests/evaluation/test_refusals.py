@@ -234,3 +234,18 @@ def test_anytime_answers_where_a_logger_that_learnt_makes_rules_select() -> None
         found = ev.estimate(ev.ips(played, [0, 1]), interval="anytime")
         covered += found.low <= 0.5 <= found.high
     assert covered >= 34
+
+
+def test_odds_that_were_rounded_are_no_wrong_odds_and_wrong_ones_are_still_found() -> None:
+    """0.3333 for a third: every weight is 1.0001, so the standard error is 0 and says nothing."""
+    arms: dict[str, Any] = {"arm": np.arange(600) % 3, "reward": np.arange(600) % 5 == 0, "arms": ["a", "b", "c"]}
+    third = np.full(3, 1 / 3)
+    for digits in (4, 5, 6):
+        rounded = np.full(600, round(1 / 3, digits))
+        assert not ev.estimate(ev.ips(Log(**arms, propensity=rounded), third)).refused
+    few = ev.estimate(ev.ips(Log(**arms, propensity=np.full(600, 0.33)), third))
+    assert few.refused == ("weight",)
+    assert "1.01 ± " in few.why
+    assert few.why.endswith("or 0.001 for odds that were rounded: write them with more digits")
+    for wrong in (0.332, 0.335):  # 0.4 and 0.5 % off, four and five times what rounding may do
+        assert ev.estimate(ev.ips(Log(**arms, propensity=np.full(600, wrong)), third)).refused == ("weight",)

@@ -19,6 +19,8 @@ from oddsmith.evaluation.terms import Terms
 __all__ = ["ASYMPTOTIC", "Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
 
 MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
+ROUNDED = 1e-3  # what odds of 0.3333 for a third may do to the mean weight, where its standard error is 0
+_DIGITS = 0.05  # a mean weight so near to 1, whatever is drawn, is that of odds with few digits
 RULES = ("overlap", "ess", "share", "weight")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
@@ -99,9 +101,11 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
         why["share"] = f"one {one.unit} carries {one.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
     if asymptotic and _excess(one) > 1:
         cause = ", unless what the target draws is hardly ever drawn" if one.mean_weight < 1 - one.missing else ""
+        rounded = ERRORS * one.weight_error < ROUNDED and abs(one.mean_weight - 1 + one.missing) < _DIGITS
+        digits = f", or {ROUNDED:g} for odds that were rounded: write them with more digits" if rounded else ""
         why["weight"] = (
-            f"the mean weight is {one.mean_weight:.3g} ± {one.weight_error:.2g}, which is 1 for right propensities"
-            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors"
+            f"the mean weight is {one.mean_weight:.4g} ± {one.weight_error:.2g}, which is 1 for right propensities"
+            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors{digits}"
         )
     if not asymptotic and one.inflation >= EVIDENCE:
         most = f"e-value {one.inflation:.2g}, allowed below {EVIDENCE:g}"
@@ -121,4 +125,4 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
 def _excess(one: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
     off = abs(one.mean_weight - (1 - one.missing))
-    return max(off / OFF, off / max(ERRORS * one.weight_error, 1e-6))
+    return max(off / OFF, off / max(ERRORS * one.weight_error, ROUNDED))
