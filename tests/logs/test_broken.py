@@ -37,6 +37,19 @@ def lists(*rows: Any) -> str:
 TEXTS: dict[str, tuple[str, str, str]] = {
     "a reward of 3": ("log.csv", CSV + "1,3,0.5\n", r"column reward, row 2: must be in \[0, 1\], or NaN; got 3"),
     "a reward in words": ("log.csv", CSV + "1,yes,0.5\n", "column reward, row 2: must be a number; got 'yes'"),
+    "a yes": ("log.csv", CSV + "1,Yes,0.5\n", "row 2: must be a number; got 'Yes': write 1 for yes and 0 for no"),
+    "a comma in a number": (
+        "log.csv",
+        CSV + '1,"0,5",0.5\n',
+        "row 2: must be a number; got '0,5': write it with a point",
+    ),
+    "odds in percent": ("log.csv", CSV + "1,0,50\n", r"got 50.0: write odds as shares, 50 % as 0.5"),
+    "empty odds": ("log.csv", CSV + "1,0,\n", r"got nan: .* leave out rows whose odds are not known, or the whole"),
+    "euros": (
+        "log.csv",
+        CSV + "1,20,0.5\n",
+        r"got 20.0: say what the lowest and the highest are, commands by --reward",
+    ),
     "a propensity of 0": ("log.csv", CSV + "1,0,0\n", r"column propensity, row 2: must be in \(0, 1\]; got 0.0"),
     "a percentage": ("log.csv", CSV + "1,0,50\n", r"column propensity, row 2: must be in \(0, 1\]; got 50.0"),
     "a missing propensity": ("log.csv", CSV + "1,0,\n", r"column propensity, row 2: must be in \(0, 1\]; got nan"),

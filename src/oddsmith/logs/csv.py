@@ -10,6 +10,7 @@ What `write` writes `read` gives back: the same numbers to the last bit, and the
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "names", "read", "write"]
 
+_START = 65_536  # bytes that are looked at for semicolons
+_WITH_COMMA, _WITH_POINT = (re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\."))
+_YES_NO = ("yes", "no", "y", "n", "ja", "nein", "oui", "non", "si", "sí")
 _TEXTS = ("decision_id", "fingerprint", "slate")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
 
@@ -87,7 +91,7 @@ def _find_word(path: Path, rows: int, numeric: Mapping[str, str], present: list[
         for one, name in numeric.items():
             for row, text in enumerate(batch.column(one).to_pylist()):
                 if text and not _reads_as_number(text):
-                    raise BrokenLog(name, first + row, f"must be a number; got {text!r:.60}", str(path))
+                    raise BrokenLog(name, first + row, f"must be a number; got {text!r:.60}{_cure(text)}", str(path))
         first += len(batch)
 
 
@@ -99,10 +103,31 @@ def _reads_as_number(text: str) -> bool:
     return True
 
 
+def _cure(text: str) -> str:
+    """How to write as a number what is none, where that can be guessed."""
+    if text.strip().lower() in _YES_NO:
+        return ": write 1 for yes and 0 for no"
+    return ": write it with a point" if _reads_as_number(text.replace(",", ".", 1)) else ""
+
+
 def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader":
     from pyarrow import csv
 
-    return csv.open_csv(path, convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True))
+    between, point = _signs(path)
+    how = csv.ConvertOptions(column_types=types, strings_can_be_null=True, decimal_point=point)
+    return csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=between), convert_options=how)
+
+
+def _signs(path: Path) -> tuple[str, str]:
+    """What stands between fields, and in numbers: a header with semicolons or tabs and no comma is that of a
+    spreadsheet, perhaps in a country that writes 0,5.
+    """
+    with path.open("rb") as file:
+        start = file.read(_START).decode("utf-8", "ignore")
+    header, _, rows = start.partition("\n")
+    between = next((sign for sign in ";\t" if sign in header and "," not in header), ",")
+    comma = between != "," and _WITH_COMMA.search(rows) and not _WITH_POINT.search(rows)
+    return between, "," if comma else "."
 
 
 _MISSING = frozenset(("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity"))  # as readers take them
