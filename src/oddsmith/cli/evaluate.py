@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith import saving
 from oddsmith.arrays import Array
 from oddsmith.cli.parser import Commands
+from oddsmith.cli.states import states_of
 from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.decision import State
@@ -30,6 +30,7 @@ _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value tha
 _TARGETS = "a policy file, uniform, first (the arm that the caller offered first) or arm:NAME; repeatable"
 _DRAWN = "leave out rows in which one arm had all odds though others were eligible (incumbents, fallbacks)"
 _SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
+_STATE = "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, auto.toml=state.npz"
 _WORDS = ("uniform", "first")
 _STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
 
@@ -43,7 +44,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--where-drawn", action="store_true", help=_DRAWN)
     one.add_argument("--slot", type=int, metavar="N", help=_SLOT)
     one.add_argument("--whole-slates", action="store_true", help="also the value where a target fills whole slates")
-    one.add_argument("--state", type=Path, metavar="FILE", help="the policy's state, from `oddsmith fit` or Agent.save")
+    one.add_argument("--state", action="append", default=[], metavar="[POLICY=]FILE", help=_STATE)
     one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
     one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
     one.add_argument("--interval", default="beta", help=_INTERVALS)
@@ -119,8 +120,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     arm_lists = {file.arms for file in files.values() if file.arms is not None}
     if len(arm_lists) > 1:
         raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, arm_lists))}")
-    if asked.state is not None and len(files) != 1:
-        raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them")
+    states = states_of(asked.state, files)
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
     units = units_of(asked, files.values(), reader(asked, arms, offers=called), [asked.log])
@@ -128,11 +128,11 @@ def _read(asked: argparse.Namespace) -> _Question:
     log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
-    state = None if asked.state is None else saving.read(asked.state, next(iter(files.values())).policy)[0]
-    targets = {name: _odds(name, log, files.get(name), state) for name in asked.target}
-    notes = [_STATE_NOTE]
-    if state is None or state.learnt == 0:
-        notes = [note for name, file in files.items() if (note := _untaught(file, targets[name], log))]
+    targets = {name: _odds(name, log, files.get(name), states.get(name)) for name in asked.target}
+    taught = [name for name, state in states.items() if state.learnt]
+    notes = [_STATE_NOTE] if taught else []
+    for name, file in files.items():
+        notes += [note for note in [_untaught(file, targets[name], log)] if note and name not in taught]
     schemas = next(((file.schema, file.arm_schema) for file in files.values()), (None, None))
     said = [note for note in (units.note, units.doubt(whole)) if note]
     return _Question(log, targets, *schemas, [*said, *restricted, *notes], units.scale)
