@@ -18,6 +18,7 @@ from oddsmith.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.experts.guarded import Guarded
 from oddsmith.policies.base import Policy, check_policy, fold
 from oddsmith.policies.explanation import ArmExplanation, Explanation
+from oddsmith.policies.known_experts import as_known, signed_names
 from oddsmith.policies.parts.counts import arm_names
 from oddsmith.slate import filled, slate_of, slots_of
 from oddsmith.spelling import did_you_mean
@@ -64,6 +65,7 @@ class Agent:
         if policy.arms is not None and self.arms is not None and len(policy.arms) != len(self.arms):
             raise InvalidInput(f"arms must name the experts' {len(policy.arms)} arms; got {len(self.arms)} names")
         self._state: State = _checked_state(policy, state)
+        self._experts = signed_names(policy.bank)
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
         self._reading = self._learning if policy.in_place else nullcontext()
@@ -149,12 +151,11 @@ class Agent:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
 
         Now or later, in any order and from any thread; if anything is wrong with it, nothing is learnt. What is learnt
-        twice counts twice: an agent keeps no list of what it has learnt from.
+        twice counts twice. An expert that did not advise a decision, or did in another version, is asleep in it.
         """
         if isinstance(decision, list):
-            decision = Decision.stacked(decision)
-        if not isinstance(decision, Decision):
-            raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
+            decision = Decision.stacked([as_known(one, self._experts, self._state) for one in decision])
+        decision = as_known(decision, self._experts, self._state)
         self._check_arms(decision)
         rewards = check_rewards(decision, reward)
         by_number = decision.numbered()
@@ -258,7 +259,8 @@ class Agent:
     def _one(self, call: Call, context: Context, step: int) -> Decision:
         """The decision of a call for one context."""
         odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
-        return call.named(draw(_single(odds), context, self._uniforms(step), eligible=call.mask, step=step))
+        uniform = self._uniforms(step)
+        return call.named(draw(_single(odds), context, uniform, eligible=call.mask, step=step), self._experts)
 
     def _drawn(self, call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
@@ -269,7 +271,7 @@ class Agent:
             shape = odds.propensities.shape
             raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
-        return call.named(draw(odds, call.context, uniforms, eligible=call.mask, step=steps))
+        return call.named(draw(odds, call.context, uniforms, eligible=call.mask, step=steps), self._experts)
 
 
 def _checked_state(policy: Policy, state: State) -> State:

@@ -35,10 +35,14 @@ class Call:
     names: Any = None
     features: Any = None
 
-    def named(self, decision: Decision) -> Decision:
-        """The decision with the arm's name in `arm` and its number in `index`; as it is where arms have no names."""
+    def named(self, decision: Decision, experts: tuple[str, ...] | None = None) -> Decision:
+        """The decision with the arm's name in `arm` and its number in `index`; as it is where arms have no names.
+
+        `experts` are those whose advice it has, if it has any.
+        """
+        experts = None if decision.advice is None else experts
         if self.names is None:
-            return decision
+            return decision if experts is None else decision._replace(advisers=experts)
         step, context, eligible, number, propensities, advice, bonus, log_weights, *_ = decision
         drawn: Any
         arms: Any = None
@@ -49,9 +53,8 @@ class Call:
             names = arm_names(propensities.shape[-1], self.names)
             drawn = names[number] if isinstance(number, int) else np.array(names)[number]
             arms = names if isinstance(self.question, Offer) else None
-        return Decision(
-            step, context, eligible, drawn, propensities, advice, bonus, log_weights, number, arms, self.features
-        )
+        learnt = propensities, advice, bonus, log_weights
+        return Decision(step, context, eligible, drawn, *learnt, number, arms, self.features, experts)
 
 
 def call_of(policy: Policy, names: Arms | None, context: Context, arms: object, eligible: object) -> Call:

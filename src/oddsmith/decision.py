@@ -15,17 +15,7 @@ from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import decode, decode_floats, encode, encode_floats
 from oddsmith.offer import Offer, OfferBatch
 
-__all__ = [
-    "Context",
-    "Decision",
-    "Odds",
-    "State",
-    "Step",
-    "aligned",
-    "check_rewards",
-    "draw",
-    "pick",
-]
+__all__ = ["Context", "Decision", "Odds", "State", "Step", "aligned", "check_rewards", "draw", "pick"]
 
 Context: TypeAlias = Any
 """Whatever the experts accept: policies never look at it."""
@@ -54,8 +44,9 @@ class Decision(NamedTuple):
 
     `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's number where `arm` is a name.
     Where arms came with the call, `arms` are the names offered, and `features` what was known of all of them, or of the
-    drawn one, by name. Leading axes are batch axes. A decision goes through JSON and comes back equal, to the last bit;
-    two decisions are equal when their JSON is.
+    drawn one, by name. `advisers` are the experts and versions whose advice it is, where an agent made it. Leading axes
+    are batch axes. A decision goes through JSON and comes back equal, to the last bit; two decisions are equal when
+    their JSON is.
 
     >>> odds = Odds(np.array([0.25, 0.75]), advice=np.array([[0.1, 0.9], [0.4, 0.2]]))
     >>> draw(odds, "home page", 0.5, step=7)
@@ -73,6 +64,7 @@ class Decision(NamedTuple):
     index: Any = None
     arms: Any = None
     features: Any = None
+    advisers: tuple[str, ...] | None = None
 
     @property
     def question(self) -> Any:
@@ -142,8 +134,9 @@ class Decision(NamedTuple):
         """The decisions along the first axis, one by one (the way back from `stacked`)."""
         context = None if self.context is None else rows(self.context)
         columns: Any = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
-        columns += self[9:]
-        return [Decision._make(None if c is None else c[t] for c in columns) for t in range(len(self.propensities))]
+        columns += self[9:11]
+        each = [[None if c is None else c[t] for c in columns] for t in range(len(self.propensities))]
+        return [Decision(*row, self.advisers) for row in each]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Decision) and self.to_json() == other.to_json()
@@ -275,6 +268,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {**(dict.fromkeys(_BROUGHT, encode) | 
 _READ: dict[str, Callable[[Any], Any]] = {
     **(dict.fromkeys(_BROUGHT, decode) | dict.fromkeys(_FLOATS, decode_floats)),
     "arms": lambda names: tuple(names) if isinstance(names[0], str) else [tuple(row) for row in names],
+    "advisers": tuple,
 }
 
 
@@ -294,6 +288,10 @@ def _spread(value: Any, shape: tuple[int, ...]) -> Any:
 def _stacked(name: str, values: list[Any]) -> Any:
     if name in ("context", "arms", "features"):
         return values
+    if name == "advisers":
+        if len(set(values)) > 1:
+            raise InvalidInput("decisions must have the same experts, in the same versions; got several: learn a list")
+        return values[0]
     try:
         return np.stack([np.asarray(value) for value in values])
     except ValueError as error:

@@ -94,9 +94,10 @@ class Log:
     @classmethod
     def of(cls, decisions: Decision | Iterable[Decision], rewards: object, **columns: object) -> "Log":
         """The log of these decisions and rewards (NaN where none has come); more columns by name."""
-        stacked = decisions if isinstance(decisions, Decision) else Decision.stacked(decisions)
-        numbered = stacked.numbered()
-        fields = {name: getattr(numbered, name) for name in Decision._fields if name not in ("index", "arms")}
+        listed = [decisions] if isinstance(decisions, Decision) else list(decisions)
+        plain = [one._replace(advisers=None) if isinstance(one, Decision) else one for one in listed]
+        numbered = (plain[0] if isinstance(decisions, Decision) else Decision.stacked(plain)).numbered()
+        fields = {name: getattr(numbered, name) for name in Decision._fields if name not in _DECISIONS_OWN}
         fields["offered"] = numbered.arms
         if numbered.step is None or None in np.atleast_1d(numbered.step):
             fields["step"] = None
@@ -257,6 +258,7 @@ is unknown (it has no propensities), which allows learning from it (fit_log) and
 
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
+_DECISIONS_OWN = ("index", "arms", "advisers")  # of a decision: they have other names here, or none
 _MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 # absence means all arms, no expert slept, nothing known, decided alone
 
