@@ -73,6 +73,12 @@ def test_tries_and_time_are_bounded() -> None:
                 assert all(attempt.timeout > 0 for attempt in world.tries)
 
 
+def test_no_answer_in_time_names_the_timeout() -> None:
+    slow = World(Reply(0, b"http://127.0.0.1:9, ReadTimeout timed out"), takes=100.0)
+    with pytest.raises(od.ServiceError, match=r"timed out; give a timeout above 3 s: the first try has half of it"):
+        slow.call(timeout=3.0)
+
+
 def test_a_try_that_hangs_leaves_time_for_others_and_the_last_has_all_of_it() -> None:
     world = World(LOST, LOST, GOOD, takes=100.0, chance=0.0)
     assert world.call(timeout=8.0, retries=2) == {"position": 3}

@@ -15,7 +15,14 @@ from oddsmith.service.clock import Clock
 from oddsmith.service.experiment import Experiment
 from oddsmith.service.opening import open_experiments
 from oddsmith.service.settings import Settings, read_settings
+from oddsmith.storage.meta import check_owner, meta_of
 from service.served import place
+
+
+class Model:
+    """Never asked."""
+
+    predict = staticmethod(len)
 
 
 def edited(path: Path, old: str, new: str) -> Path:
@@ -41,6 +48,21 @@ def test_seed_and_units_stay(tmp_path: Path, what: str) -> None:
         open_experiments([edited(path, *CHANGES[what])])[0]
     assert re.search(r"\. Undo the change, or .*begin a new (log|one): another store", str(refused.value))
     open_experiments([edited(path, *reversed(CHANGES[what]))])[0].store.close()  # and nothing was harmed
+
+
+def test_retrained_models_are_told_to_join() -> None:
+    def meta(version: str, gamma: float) -> dict[str, str]:
+        experts = od.ModelExperts({"trees": Model()}, arms=["a", "b"], version=version)
+        policy = od.GeneralizedThompsonSampling(od.stack(experts), gamma=gamma)
+        return meta_of(policy, "first", "arrives", {})
+
+    with pytest.raises(
+        od.BadFile, match=r"version was 'nov', is 'dec'\. Undo .* joins = true \(docs/reference/service"
+    ):
+        check_owner("shop.sqlite", meta("nov", 0.1), meta("dec", 0.1))
+    with pytest.raises(od.BadFile, match=r"gamma was 0\.1, is 0\.2\. Undo") as refused:
+        check_owner("shop.sqlite", meta("nov", 0.1), meta("nov", 0.2))
+    assert "joins" not in str(refused.value)
 
 
 def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 AGAIN = frozenset({0, 408, 429, 502, 503, 504, 507})
 """Statuses that another try may change; 0 is no answer at all."""
 
+_HALF = "the first try has half of it, and a batch takes as long as its decisions one by one"
 _FIRST, _LONGEST = 0.1, 2.0  # seconds before the second try, doubling up to
 
 
@@ -91,7 +92,9 @@ def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> S
             break
     if reply.status:
         raise refusal(reply.status, reply.body)
-    raise ServiceError(f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {reply.body.decode()}")
+    why = reply.body.decode()
+    longer = f"; give a timeout above {patience.timeout:g} s: {_HALF}" if "ReadTimeout" in why else ""
+    raise ServiceError(f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {why}{longer}")
 
 
 def _read(reply: Reply, read: Callable[[Any], T]) -> T:

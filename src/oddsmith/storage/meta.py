@@ -42,6 +42,10 @@ _NEXT = (
     "oddsmith fit log.parquet --policy FILE --out start.npz, and in [service] of FILE a new store and "
     'start = "start.npz"; see "Another policy, or another gamma" in docs/howto/run-the-service.md'
 )
+_JOINS = (
+    ". Or leave the old models as they are, and let the retrained ones join beside them: a table of experts with "
+    "joins = true (docs/reference/service.md, Experts that join and retire)."
+)
 
 
 About: TypeAlias = Mapping[str, object]
@@ -121,7 +125,9 @@ def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str])
         raise BadFile(f"{where} is a backup, which is never written to: oddsmith restore makes a store of it")
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
-        raise AnotherPolicy(f"{where} is the log of another policy: {changed}. {_NEXT}", json.loads(meta["about"]))
+        joins = _JOINS if ".version was " in changed else ""
+        told = f"{where} is the log of another policy: {changed}. {_NEXT}{joins}"
+        raise AnotherPolicy(told, json.loads(meta["about"]))
     if meta["rule"] != mine["rule"]:
         raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
     if meta["late"] != mine["late"]:
