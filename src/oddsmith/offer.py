@@ -75,7 +75,7 @@ class Offer:
 
     def records(self) -> list[dict[str, object]]:
         """A dict for each arm: the context's entries, then the arm's."""
-        shared = {} if self.context is None else self.context
+        shared = {} if self.context is None else one(self.context)
         if not isinstance(shared, Mapping):
             raise InvalidInput(f"context must be a dict beside features that are dicts; got {shown(shared)}")
         return [_record(shared, arm, _known(self, arm)) for arm in self.arms]

@@ -26,6 +26,11 @@ from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
 
+_BY_COLUMN = (
+    "make ModelExperts without arms and arm_features, and call decide(context, arms={'gift': {'offer': 'gift'}, …}), "
+    "a dict of each arm's columns; or give a dict of models by arm"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class ModelExperts(Experts):
@@ -70,7 +75,7 @@ class ModelExperts(Experts):
         check_range(*self.clip)
         object.__setattr__(self, "models", {name: self._per_arm(name, model) for name, model in self.models.items()})
         if self.arm_features is not None and not isinstance(self.arm_features, str):
-            features = finite("arm_features", self.arm_features, ndim=2)
+            features = _arm_numbers(self.arm_features)
             if len(features) != len(self._arms):
                 raise InvalidInput(
                     f"arm_features must have one row for each of {len(self._arms)} arms; got {len(features)}"
@@ -201,6 +206,14 @@ class ModelExperts(Experts):
         return each if isinstance(model, Sequence) else model
 
 
+def _arm_numbers(features: object) -> Array:
+    """Numbers (K, m), a row for each arm."""
+    try:
+        return finite("arm_features", features, ndim=2)
+    except InvalidInput as error:
+        raise InvalidInput(f"{' '.join(str(error).split())}; where models read them by name, {_BY_COLUMN}") from error
+
+
 def _has_names(offer: Offer) -> bool:
     return has_names(offer.context) or any(has_names(row) for row in (offer.features or {}).values())
 
@@ -247,7 +260,7 @@ def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str])
         places = labels
     else:
         allowed = f"classes among the arms {list(arms)}, or 0 … {len(arms) - 1}"
-        raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}")
+        raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}: if it predicts the reward, {_BY_COLUMN}")
     by_arm = np.zeros((len(mean), len(arms)))
     by_arm[:, places] = mean
     return by_arm
