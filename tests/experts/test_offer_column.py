@@ -33,7 +33,7 @@ def test_refusals_say_how_such_a_model_is_asked() -> None:
     ):
         od.ModelExperts({"trees": Clicks()}, arms=ARMS, arm_features=pd.DataFrame({"offer": ARMS}))  # type: ignore[arg-type]
     mixed = od.stack(od.ModelExperts({"trees": Clicks()}), od.ModelExperts({"other": Clicks()}, arms=ARMS))
-    with pytest.raises(od.InvalidInput, match="in a stack with experts of fixed arms give these the same arms"):
+    with pytest.raises(od.InvalidInput, match="in a stack give these the fixed arms of the others"):
         od.Agent(od.GeneralizedThompsonSampling(mixed), seed=7).decide({"age": 50}, arms=ARMS)
 
 

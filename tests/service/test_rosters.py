@@ -1,5 +1,6 @@
 """Experts that come and go: what must not get into the log, who counts as retired, and replicas that follow."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ from storage.samples import bits
 
 def joins(expert: str, key: str) -> dict[str, Any]:
     return {"expert": expert, "change": "added", "share": 0.3, "key": key}
+
+
+@pytest.mark.usefixtures("arms")
+def test_changes_are_in_the_log_lines_once(tmp_path: Path, caplog: Any) -> None:
+    with here(place(tmp_path, experts=BENCH)) as served, caplog.at_level(logging.INFO):
+        for _ in range(2):
+            served.post("experts", joins("late", "k"))
+        served.post("experts", {"expert": "late", "change": "retired", "key": "out"})
+    told = [record.getMessage() for record in caplog.records if "expert late" in record.getMessage()]
+    added = "experiment news: expert late is added with 0.3 of the weight"
+    assert told == [added, "experiment news: expert late is retired"]
 
 
 @pytest.mark.usefixtures("arms")

@@ -211,10 +211,7 @@ def refuse_offer(experts: Experts, context: object, instead: str = "make them wi
 
 def arms_needed(experts: Experts) -> InvalidInput:
     """The refusal of a context without arms, where experts were made without arms."""
-    kind, also = (
-        type(experts).__name__,
-        "in a stack with experts of fixed arms give these the same arms, or none to all",
-    )
+    kind, also = type(experts).__name__, "in a stack give these the fixed arms of the others, or none to all"
     return InvalidInput(f"{kind} made without arms need them with the call: decide(context, arms=…); {also}")
 
 

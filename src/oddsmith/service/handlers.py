@@ -1,6 +1,7 @@
 """What each route does, from a checked message to an answer."""
 
 import asyncio
+import logging
 from contextlib import suppress
 from functools import partial
 
@@ -29,6 +30,7 @@ from oddsmith.storage.sums import ArmSum
 __all__ = ["activate", "correct", "decision", "experts", "health", "metrics", "openapi", "posterior", "ready", "reward"]
 __all__ += ["reward_batch", "stats"]
 
+_log = logging.getLogger(__name__)
 _GLANCE = 0.5  # seconds that a look at counts waits for it
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
@@ -102,6 +104,9 @@ async def experts(experiment: Experiment, message: m.RosterChange, sender: str) 
         await _known(experiment, receipt.position)
     if receipt.new and (message.expert in active(experiment.follower.now.policy)) != (message.change == "added"):
         raise Conflict(f"expert {message.expert!r} was changed by another request meanwhile: this one has no effect")
+    if receipt.new:
+        share = "" if message.share is None else f" with {message.share:g} of the weight"
+        _log.info("experiment %s: expert %s is %s%s", experiment.name, message.expert, message.change, share)
     return _kept(message.expert, receipt)
 
 

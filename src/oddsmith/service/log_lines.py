@@ -1,18 +1,19 @@
 """Log lines of the service: time and level in front, or JSON; and the access log.
 
-Neither has what an exception says: exceptions of experts and drivers may hold a context. Their type and place are
-enough to find the line of code.
+Neither has what an exception or a library's warning says: those of experts and drivers may hold a context. Their type
+and place are enough to find the line of code.
 """
 
 import logging
 import sys
 import time
+import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, TextIO, TypeAlias
 
 import msgspec
 
@@ -63,6 +64,31 @@ def set_up_logging(form: LogFormat) -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.showwarning = _OnceEach()
+
+
+class _OnceEach:
+    """Warnings as log lines, one for each line of code that warns; the words only of the library's own."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[type[Warning], str, int]] = set()
+
+    def __call__(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """What `warnings.showwarning` is called with."""
+        if (category, filename, lineno) in self._told:
+            return
+        self._told.add((category, filename, lineno))
+        words = f": {message}" if category.__module__.partition(".")[0] == "oddsmith" else ""
+        place = f"{Path(filename).parent.name}/{Path(filename).name}:{lineno}"
+        _log.warning("%s at %s%s; this line's warnings are told once", category.__name__, place, words)
 
 
 class AccessLog:
