@@ -12,6 +12,16 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_lines_now_and_then_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 100, 10))
+    monkeypatch.setattr("oddsmith.progress.time.monotonic", lambda: float(next(clock)))
+    file = io.StringIO()
+    assert list(progress(range(7), 7, "experts", file, every=30.0)) == list(range(7))
+    first, second = file.getvalue().splitlines()
+    assert first.endswith("3 of 7, 30 s, 40 s to go ")
+    assert second.endswith("6 of 7, 60 s, 10 s to go ")
+
+
 def test_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(progress(range(5), 5, "steps")) == list(range(5))
     assert capsys.readouterr() == ("", "")

@@ -1,8 +1,8 @@
-"""Progress on a terminal: how far, how long, how much longer; silent where no terminal is."""
+"""Progress on a terminal: how far, how long, how much longer; elsewhere silent, or a line now and then."""
 
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import TextIO, TypeVar
 
@@ -15,11 +15,12 @@ _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays si
 
 
 def progress(
-    items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None
+    items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None, *, every: float | None = None
 ) -> Generator[_Item, None, None]:
     """The items, with a bar on `stream` (standard error) if it is a terminal and the work takes more than a moment.
 
-    Without a `total` (None) it only counts.
+    Without a `total` (None) it only counts. Where there is no terminal, a line is written every so many seconds, if
+    `every` is given.
 
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
@@ -27,7 +28,7 @@ def progress(
     global _busy
     out = sys.stderr if stream is None else stream
     if _busy or not out.isatty():  # one bar at a time: the outermost
-        yield from items
+        yield from items if every is None else _told(items, total, what, out, every)
         return
     _busy = True
     start = shown = time.monotonic()
@@ -43,6 +44,17 @@ def progress(
         _busy = False
         if shown > start:
             print(f"\r{_line(what, done, total, time.monotonic() - start)}", file=out, flush=True)
+
+
+def _told(items: Iterable[_Item], total: int | None, what: str, out: TextIO, every: float) -> Iterator[_Item]:
+    """The items, with a line of how far it is every so many seconds."""
+    start = told = time.monotonic()
+    for done, item in enumerate(items, start=1):
+        yield item
+        now = time.monotonic()
+        if now - told >= every:
+            told = now
+            print(_line(what, done, total, now - start), file=out, flush=True)
 
 
 def _line(what: str, done: int, total: int | None, seconds: float) -> str:

@@ -20,6 +20,8 @@ from oddsmith.storage.folding import roster_change
 
 __all__ = ["judge_of", "verify"]
 
+_TOLD_S = 30.0  # between lines of progress where no terminal is: models may take minutes
+
 
 def verify(
     reading: Reading,
@@ -42,7 +44,8 @@ def verify(
     `facts` are what the policy file says of name, arms, units of rewards and seed: the store must say the same.
 
     One pass forward for levels 1 and 2, one for level 3, in memory that does not grow with the store but for a few
-    bytes for each decision. Progress is shown on a terminal.
+    bytes for each decision. Level 3 takes as long as the experts took to decide. Progress is shown on a terminal; of
+    level 3 elsewhere, too, as a line on standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
     states = StateCheck(reading)  # before the head, which only grows
@@ -100,7 +103,7 @@ class _Proof:
         panel, start = Panel(), start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
-        for visit in progress(visits, self.decisions, "experts"):
+        for visit in progress(visits, self.decisions, "experts", every=_TOLD_S):
             place = visit.line.id, visit.line.position
             self.experts.take(*place, panel.advice_answer(visit))
             if _needs_models(visit, self.arbiter):
