@@ -135,8 +135,8 @@ class Decision(NamedTuple):
         context = None if self.context is None else rows(self.context)
         columns: Any = (_listed(self.step), context, self.eligible, _listed(self.arm), *self[4:8], _listed(self.index))
         columns += self[9:11]
-        each = [[None if c is None else c[t] for c in columns] for t in range(len(self.propensities))]
-        return [Decision(*row, self.advisers) for row in each]
+        each = ([None if c is None else c[t] for c in columns] for t in range(len(self.propensities)))
+        return [Decision._make([*row, self.advisers]) for row in each]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Decision) and self.to_json() == other.to_json()

@@ -31,7 +31,7 @@ def test_refusals_say_how_such_a_model_is_asked() -> None:
     with pytest.raises(
         od.InvalidInput, match=r"^arm_features must be numbers; got DataFrame .*; where models .*" + BY_NAME
     ):
-        od.ModelExperts({"trees": Clicks()}, arms=ARMS, arm_features=pd.DataFrame({"offer": ARMS}))  # type: ignore[arg-type]
+        od.ModelExperts({"trees": Clicks()}, arms=ARMS, arm_features=pd.DataFrame({"offer": ARMS}))
     mixed = od.stack(od.ModelExperts({"trees": Clicks()}), od.ModelExperts({"other": Clicks()}, arms=ARMS))
     with pytest.raises(od.InvalidInput, match="in a stack give these the fixed arms of the others"):
         od.Agent(od.GeneralizedThompsonSampling(mixed), seed=7).decide({"age": 50}, arms=ARMS)

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import shutil
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,13 @@ def test_lines_have_time_and_level_and_no_words_of_exceptions() -> None:
 
 
 def test_warnings_are_told_once_for_each_line_of_code(monkeypatch: Any, caplog: Any) -> None:
-    monkeypatch.setattr(log_lines.warnings, "showwarning", log_lines.warnings.showwarning)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     log_lines.set_up_logging("text")
-    with log_lines.warnings.catch_warnings():
-        log_lines.warnings.simplefilter("always")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
         for n in range(3):
-            log_lines.warnings.warn(f"no column for {SECRET} {n}", UserWarning, stacklevel=1)
-            log_lines.warnings.warn("models have no version", od.NoVersion, stacklevel=1)
+            warnings.warn(f"no column for {SECRET} {n}", UserWarning, stacklevel=1)
+            warnings.warn("models have no version", od.NoVersion, stacklevel=1)
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert re.fullmatch(r"UserWarning at service/test_log_lines\.py:\d+; this line's warnings are told once", told[0])
