@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from benchmarks.crossings import CATEGORIES, DEVICES, SAME, TASTES, Case, Good, Shop, crossed, play, rates
 
 
