@@ -62,5 +62,5 @@ PARTS: dict[str, Part] = {
 }
 """By name, what measures a part and gives its section."""
 
-BY_HAND = ("ablation", "drift", "late_rewards", "late_rules", "proofs", "stores")
+BY_HAND = ("ablation", "crossings", "drift", "late_rewards", "late_rules", "proofs", "stores")
 """Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME --help` says what each is."""

@@ -67,7 +67,7 @@ def test_an_event_that_comes_again_with_other_exclusions_is_refused(served: Here
     shown = ranked(served, page(slot("top", "a"), slot("side", "b"), eventId="barred"))["slots"][0]["rewardActionId"]
     other = next(name for name in "abc" if name != shown)
     barred = slot("top", other, excludedActions=[shown]), slot("side", shown)
-    assert "other actions" in ranked(served, page(*barred, eventId="barred"), 400)["error"]["message"]
+    assert "not eligible now" in ranked(served, page(*barred, eventId="barred"), 400)["error"]["message"]
 
 
 def test_a_retried_rank_is_one_event(served: Here) -> None:

@@ -77,8 +77,12 @@ class Isolated(Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a fingerprint says of the bank inside: its `description`, whether it is `unversioned`, or `opaque`."""
+        """What a fingerprint says of the bank inside: `description`, `version`, whether `unversioned` or `opaque`."""
         return self._child.about
+
+    @property
+    def version(self) -> str | None:
+        return None if (version := self.about["version"]) is None else str(version)
 
     @property
     def unversioned(self) -> bool:

@@ -36,7 +36,7 @@ def main() -> None:
     order, _ = receive(link)
     try:
         bank = _bank(order)
-        about = {"names": list(bank.names), "description": describe(bank)}
+        about = {"names": list(bank.names), "version": bank.version, "description": describe(bank)}
         send(link, about | {"unversioned": bank.unversioned, "opaque": opaque(bank.experts)})
     except OddsmithError as error:
         send(link, {"refused": str(error), "kind": type(error).__name__})
