@@ -5,6 +5,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from oddsmith.policies.base import Policy
 __all__ = ["leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
 
 FORMAT = "oddsmith agent 1"
+_READING = Lock()  # Python 3.11 may fail where two threads read literals, as headers of arrays are, at once
 
 
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
@@ -60,7 +62,7 @@ def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
 def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Arrays and meta of what `pack` made."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        with _READING, np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
     except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
