@@ -105,7 +105,7 @@ from oddsmith.rewards import RewardScale, binarize
 from oddsmith.slate import Slot
 from oddsmith.uniforms import Uniforms
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Agent",
