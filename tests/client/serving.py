@@ -10,12 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import oddsmith
 
 ARMS = ("sports", "politics", "tech")
+HASTY: dict[str, Any] = {"timeout": 30.0, "retries": 0}  # one try, which a proxy ends at once
 _EXPERTS = """
 [experts.lines]
 kind = "linear"
@@ -152,3 +154,22 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
     return head + await reader.readexactly(int(length[1]) if length else 0)
+
+
+class Line(NamedTuple):
+    """A client behind a proxy, one that talks to the service itself, and the store of the experiment."""
+
+    proxy: SteeredProxy
+    client: Any
+    near: oddsmith.Client
+    store: Path
+
+
+@contextmanager
+def line_to(served: tuple[str, Path], name: str, kind: Any = oddsmith.Client) -> Iterator[Line]:
+    """What a test of this experiment needs, at a service with its folder of stores."""
+    url, folder = served
+    with SteeredProxy(url).running() as proxy, kind(proxy.url, experiment=name, **HASTY) as client:
+        assert isinstance(proxy, SteeredProxy)
+        with oddsmith.Client(url, experiment=name, timeout=60) as near:
+            yield Line(proxy, client, near, folder / f"{name}.sqlite")

@@ -3,22 +3,18 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import oddsmith as od
 from client.conftest import Awaited
-from client.serving import ARMS, FlakyProxy, SteeredProxy, events, policy_file, service
+from client.serving import ARMS, HASTY, FlakyProxy, events, line_to, policy_file, service
 from oddsmith.audit import export
 from oddsmith.client import Reported, ServedDecision
 from oddsmith.logs import read_log
 from oddsmith.storage import SQLiteReader
-
-HASTY: dict[str, Any] = {"timeout": 30.0, "retries": 0}  # one try, which a proxy ends at once
-
 
 FAILING = ("before", "after", "half", "busy")
 SETTINGS = {f"lost-{fate}": "window_s = 0.2\n" for fate in FAILING}
@@ -27,31 +23,12 @@ SETTINGS |= {"loyal": "sticky = true\n"} | dict.fromkeys(
 )
 
 
-class Line(NamedTuple):
-    """A client behind a proxy, one that talks to the service itself, and the store of the experiment."""
-
-    proxy: SteeredProxy
-    client: Any
-    near: od.Client
-    store: Path
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A service of an experiment for each test: its address, and the folder of the stores."""
     folder = tmp_path_factory.mktemp("fallback")
     with service(*(policy_file(folder, name, settings) for name, settings in SETTINGS.items())) as url:
         yield url, folder
-
-
-@contextmanager
-def line_to(served: tuple[str, Path], name: str, kind: Any = od.Client) -> Iterator[Line]:
-    """What a test of this experiment needs."""
-    url, folder = served
-    with SteeredProxy(url).running() as proxy, kind(proxy.url, experiment=name, **HASTY) as client:
-        assert isinstance(proxy, SteeredProxy)
-        with od.Client(url, experiment=name, timeout=60) as near:
-            yield Line(proxy, client, near, folder / f"{name}.sqlite")
 
 
 @pytest.mark.parametrize("kind", [od.Client, Awaited])

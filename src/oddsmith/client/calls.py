@@ -2,10 +2,10 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import quote
 
 from oddsmith.client.answers import (
@@ -17,15 +17,15 @@ from oddsmith.client.answers import (
     read_batch,
     read_slate,
 )
-from oddsmith.client.bodies import context_json, entry_of, given, offered_json, reward_entry, slots_json, written
-from oddsmith.client.fallback import DOWN, Fallback, read_fallback
-from oddsmith.client.outbox import Kind, Outbox, Reported
-from oddsmith.client.tries import Patience, Request, Steps, Try, persist
-from oddsmith.errors import InvalidInput, OddsmithError, ServiceError
+from oddsmith.client.bodies import context_json, entry_of, given, offered_json, reward_entry, slots_json
+from oddsmith.client.fallback import read_fallback, read_slate_fallback
+from oddsmith.client.outbox import Reported
+from oddsmith.client.sending import Sending
+from oddsmith.client.tries import Request, Steps, Try, persist
+from oddsmith.errors import InvalidInput, OddsmithError
+from oddsmith.slate import slot_id
 
 __all__ = ["Calls", "new_id"]
-
-T = TypeVar("T")
 
 _LOOK = 0.1  # seconds between two looks at whether it is ready
 
@@ -35,13 +35,8 @@ def new_id() -> str:
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(Sending):
     """The calls of one client, each as the steps that make it (`tries`)."""
-
-    experiment: str | None
-    patience: Patience
-    outbox: Outbox = field(default_factory=Outbox)
 
     def decide(
         self,
@@ -75,10 +70,14 @@ class Calls:
             return self._post("/v1/decide", fields, ServedDecision)
         if incumbent is not None or incumbent_odds is not None:
             raise InvalidInput("fallback must be left out where an incumbent acts: its arm is what is shown")
-        if id is not None and deferred:  # what the service has for this id may be another arm: it must not be activated
-            raise InvalidInput(f"id must be left out where a deferred decision has a fallback; got {id!r:.60}")
-        allowed = fields["arms"] if eligible is None else eligible
-        return self._decide_or(read_fallback(fallback, allowed), fields, id)  # type: ignore[arg-type]
+        _check_unheard(id, deferred)
+        shown = read_fallback(fallback, fields["arms"] if eligible is None else eligible)  # type: ignore[arg-type]
+        steps = self._post("/v1/decide", fields | {"deferred": True}, ServedDecision)
+        return self._heard_or(
+            steps,
+            lambda: self._fall_back(shown, fields, id or new_id()),
+            None if deferred else lambda one: {"id": one.id},
+        )
 
     def decide_slate(
         self,
@@ -90,15 +89,27 @@ class Calls:
         eligible: Sequence[str] | None = None,
         deferred: bool = False,
         odds: bool | None = None,
+        fallback: Sequence[str] | Mapping[str, float] | None = None,
     ) -> Steps[ServedSlate]:
         """A decision for each slot of a page, with one commit; the same id again gets the first answer.
 
         `slots` is how many there are, or a list of `Slot`, or of dicts, which may have the `incumbent` of a slot. Each
-        has a reward of its own, by the id of its decision. The rest is as in `decide`.
+        has a reward of its own, by the id of its decision. `fallback` is a list with an arm for each slot, or a dict of
+        odds from which slots are drawn in order, each from the arms that are left. The rest is as in `decide`.
         """
         fields = {"id": id or new_id(), "context": context_json(context), "eligible": eligible, "odds": odds}
         fields |= {"arms": offered_json(arms), "slots": slots_json(slots), "deferred": deferred or None}
-        return self._send("/v1/decide", given(fields), read_slate)
+        if fallback is None:
+            return self._send("/v1/decide", given(fields), read_slate)
+        _check_unheard(id, deferred)
+        allowed = fields["arms"] if eligible is None else eligible
+        shown = read_slate_fallback(fallback, fields["slots"], allowed)  # type: ignore[arg-type]
+        steps = self._send("/v1/decide", given(fields | {"deferred": True}), read_slate)
+        return self._heard_or(
+            steps,
+            lambda: self._fall_back_slate(shown, fields, id or new_id()),
+            None if deferred else lambda one: {"slate": one.slate},
+        )
 
     def decide_batch(
         self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
@@ -131,7 +142,8 @@ class Calls:
         has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
         """
         fields = {"id": id, "slate": slate, "slot": slot, "reward": reward, "key": key or None}
-        return self._post("/v1/reward", fields, StoredEvent) if id is None else self._about("reward", id, fields)
+        about = slot_id(slate, str(slot)) if id is None and slate is not None and slot is not None else id
+        return self._post("/v1/reward", fields, StoredEvent) if about is None else self._about("reward", about, fields)
 
     def reward_batch(self, rewards: Iterable[Mapping[str, object]]) -> Steps[list[StoredEvent | OddsmithError]]:
         """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
@@ -151,15 +163,14 @@ class Calls:
 
     def activate_slate(self, slate: str) -> Steps[StoredEvent]:
         """All decisions of a deferred slate were shown: from now on they count."""
-        return self._post("/v1/activate", {"slate": slate}, StoredEvent)
+        return self._about("activation", slate, {"slate": slate})
 
     def report(self) -> Steps[Reported]:
         """Report the fallback decisions that are not in the log yet, with their rewards and activations.
 
         Every call that is answered does some of it, and `close` the rest. What cannot be sent now stays here.
         """
-        yield from self.outbox.send(self.experiment, self.patience)
-        return self.outbox.reported()
+        return self._report()
 
     def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[StoredEvent]:
         """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
@@ -229,68 +240,7 @@ class Calls:
             if self.patience.clock() + pause > end:
                 return False
 
-    def _decide_or(self, fallback: Fallback, fields: dict[str, object], id: str | None) -> Steps[ServedDecision]:
-        """The service's decision, deferred until its answer is here; else the fallback, under an id of its own.
 
-        A request without an answer may have been decided. What it decided was not shown, so it must not count: it is
-        never activated.
-        """
-        end = self.patience.clock() + self.patience.timeout
-        try:
-            answer = yield from self._post("/v1/decide", fields | {"deferred": True}, ServedDecision)
-        except ServiceError as error:
-            if error.status not in DOWN:
-                raise
-            return self._fall_back(fallback, fields, id or new_id())
-        if not fields["deferred"]:
-            left = replace(self.patience, timeout=max(1e-3, end - self.patience.clock()))
-            try:
-                yield from persist(self._request("/v1/activate", {"id": answer.id}), dict, left)
-            except ServiceError:  # it was shown all the same
-                self.outbox.keep("activation", answer.id, written({"id": answer.id}))
-        return answer
-
-    def _fall_back(self, fallback: Fallback, fields: dict[str, object], id: str) -> ServedDecision:
-        """The decision that was made here, to be reported."""
-        arm, odds = fallback
-        report = fields | {"id": id, "unit": None, "incumbent": arm, "incumbent_odds": odds, "odds": False}
-        self.outbox.keep("decision", id, written(given(report)))
-        facts: Any = {"step": None, "position": None, "seen": None, "new": True, "odds": odds, "fallback": True}
-        return ServedDecision(id, self.experiment or "", arm, odds[arm], **facts)
-
-    def _about(self, kind: Kind, id: str, fields: Mapping[str, object]) -> Steps[StoredEvent]:
-        """Send what is about a decision; where that is a fallback which is not reported yet, behind it."""
-        route = "/v1/reward" if kind == "reward" else "/v1/activate"
-        entry, steps = written(given(fields)), self._post(route, fields, StoredEvent)
-        if not self.outbox.holds(id):
-            return steps
-        return self._behind(kind, id, entry, steps)
-
-    def _behind(self, kind: Kind, id: str, entry: bytes, steps: Steps[StoredEvent]) -> Steps[StoredEvent]:
-        yield from self.report()
-        if not self.outbox.holds(id):
-            return (yield from steps)
-        self.outbox.keep(kind, id, entry)
-        return StoredEvent(id, None, True, parked=True)
-
-    def _post(self, path: str, fields: Mapping[str, object], answer: Callable[..., T]) -> Steps[T]:
-        return self._send(path, given(fields), partial(one_of, answer))
-
-    def _send(self, path: str, fields: dict[str, object], read: Callable[[Any], T]) -> Steps[T]:
-        steps = persist(self._request(path, fields), read, self.patience)
-        return self._then_report(steps) if self.outbox else steps
-
-    def _request(self, path: str, fields: dict[str, object]) -> Request:
-        about: dict[str, object] = {} if self.experiment is None else {"experiment": self.experiment}
-        return Request("POST", path, written(about | fields))
-
-    def _then_report(self, steps: Steps[T]) -> Steps[T]:
-        """A call, and after its answer a part of what is to be reported: one request, tried once."""
-        answer = yield from steps
-        yield from self.outbox.send(self.experiment, replace(self.patience, retries=0), chunks=1)
-        return answer
-
-    def _get(self, path: str, read: Callable[[Any], T], **asked: object) -> Steps[T]:
-        query = {"experiment": self.experiment} | asked
-        words = {name: str(value) for name, value in query.items() if value is not None}
-        return persist(Request("GET", path, None, words), read, self.patience)
+def _check_unheard(id: str | None, deferred: bool) -> None:
+    if id is not None and deferred:  # what the service has for this id may be another arm: it must not be activated
+        raise InvalidInput(f"id must be left out where a deferred decision has a fallback; got {id!r:.60}")

@@ -1,14 +1,15 @@
-"""Fallback: the arm that the caller shows where the service does not answer."""
+"""Fallback: the arm, or the arms of a page, that the caller shows where the service does not answer."""
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import isclose
 from typing import NamedTuple
 
 from oddsmith.arrays import number
 from oddsmith.errors import InvalidInput
+from oddsmith.slate import Slot, slots_of
 
-__all__ = ["DOWN", "Fallback", "read_fallback"]
+__all__ = ["DOWN", "Fallback", "read_fallback", "read_slate_fallback"]
 
 DOWN = frozenset({0, 502, 503, 504, 507})
 """Statuses of a service that does not answer; 0 is no answer at all."""
@@ -27,13 +28,70 @@ def read_fallback(fallback: str | Mapping[str, float], allowed: Collection[str] 
     >>> read_fallback("sports", ["sports", "tech"])
     Fallback(arm='sports', odds={'sports': 1.0})
     """
-    given = {fallback: 1.0} if isinstance(fallback, str) else fallback
+    named = {fallback: 1.0} if isinstance(fallback, str) else fallback
+    odds = _odds_of(named, "an arm, or a dict of arms to their odds")
+    _check_allowed([arm for arm, share in odds.items() if share], allowed)
+    return _drawn(odds)
+
+
+def read_slate_fallback(
+    fallback: Sequence[str] | Mapping[str, float], slots: object, allowed: Collection[str] | None
+) -> list[tuple[dict[str, object], Fallback]]:
+    """Each slot, as it is sent, with the arm named for it; or with one drawn from odds, among the arms that are left.
+
+    >>> read_slate_fallback(["tech", "sports"], 2, None)[1]
+    ({'name': '2'}, Fallback(arm='sports', odds={'sports': 1.0}))
+    """
+    sent: list[dict[str, object]] = (
+        slots if isinstance(slots, list) else [{"name": one.name} for one in slots_of(slots)]
+    )
+    slots_of([Slot(slot.get("name")) for slot in sent])  # type: ignore[arg-type]
+    if any("incumbent" in slot for slot in sent):
+        raise InvalidInput("fallback must be left out where an incumbent acts: its arms are what is shown")
+    shown = _in_order(fallback, sent) if isinstance(fallback, Mapping) else _listed(fallback, len(sent))
+    for slot, (arm, odds) in zip(sent, shown, strict=True):
+        _check_allowed(odds, allowed)
+        _check_allowed([arm], slot.get("eligible"))  # type: ignore[arg-type]
+    return list(zip(sent, shown, strict=True))
+
+
+def _listed(fallback: Sequence[str], slots: int) -> list[Fallback]:
+    arms = [] if isinstance(fallback, str | bytes) or not isinstance(fallback, Sequence) else list(fallback)
+    if len(arms) != slots or not all(isinstance(arm, str) and arm for arm in arms):
+        raise InvalidInput(f"fallback must be a list with an arm for each of the {slots} slots; got {fallback!r:.60}")
+    if len(set(arms)) < slots:
+        raise InvalidInput(f"fallback must have another arm in each slot; got {fallback!r:.60}")
+    return [Fallback(arm, {arm: 1.0}) for arm in arms]
+
+
+def _in_order(fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]) -> list[Fallback]:
+    """An arm for each slot, from those that are left, in proportion to their odds."""
+    given = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
+    left, shown = {arm: share for arm, share in given.items() if share}, list[Fallback]()
+    if len(left) < len(slots):
+        raise InvalidInput(f"fallback must have odds for at least {len(slots)} arms, one a slot; got {len(left)}")
+    if any("eligible" in slot for slot in slots):
+        raise InvalidInput("fallback must be a list with an arm for each slot where a slot has eligible arms; got odds")
+    for _ in slots:
+        total = sum(left.values())
+        shown.append(_drawn({arm: share / total for arm, share in left.items()}))
+        del left[shown[-1].arm]
+    return shown
+
+
+def _drawn(odds: dict[str, float]) -> Fallback:
+    return Fallback(secrets.SystemRandom().choices(list(odds), list(odds.values()))[0], odds)
+
+
+def _odds_of(given: object, allowed: str) -> dict[str, float]:
     if not isinstance(given, Mapping) or not given or not all(isinstance(arm, str) and arm for arm in given):
-        raise InvalidInput(f"fallback must be an arm, or a dict of arms to their odds; got {fallback!r:.60}")
+        raise InvalidInput(f"fallback must be {allowed}; got {given!r:.60}")
     odds = {arm: number(f"fallback {arm!r:.40}", share, low=0, high=1) for arm, share in given.items()}
     if not isclose(total := sum(odds.values()), 1.0, rel_tol=0, abs_tol=1e-9):
         raise InvalidInput(f"odds of fallback must sum to 1; got {total:.6g}")
-    strange = [] if allowed is None else [arm for arm, share in odds.items() if share and arm not in allowed]
-    if strange:
+    return odds
+
+
+def _check_allowed(arms: Collection[str], allowed: Collection[str] | None) -> None:
+    if strange := [] if allowed is None else [arm for arm in arms if arm not in allowed]:
         raise InvalidInput(f"fallback must be an arm of this call, eligible in it; got {strange[0]!r:.60}")
-    return Fallback(secrets.SystemRandom().choices(list(odds), list(odds.values()))[0], odds)

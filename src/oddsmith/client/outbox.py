@@ -16,9 +16,10 @@ from oddsmith.errors import Conflict, InvalidInput, ServiceError
 __all__ = ["Kind", "Outbox", "Reported"]
 
 _log = logging.getLogger(__name__)
-Kind: TypeAlias = Literal["decision", "reward", "activation"]
+Kind: TypeAlias = Literal["decision", "slate", "reward", "activation"]
 _ROUTES = {
     "decision": ("/v1/decide/batch", "decisions"),
+    "slate": ("/v1/decide", ""),
     "reward": ("/v1/reward/batch", "rewards"),
     "activation": ("/v1/activate", ""),
 }
@@ -43,6 +44,7 @@ class _Kept(NamedTuple):
     kind: Kind
     id: str
     entry: bytes
+    parts: Sequence[str] = ()
 
 
 class Outbox:
@@ -58,11 +60,11 @@ class Outbox:
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def keep(self, kind: Kind, id: str, entry: bytes) -> None:
-        """Keep the JSON of an entry, behind all others."""
+    def keep(self, kind: Kind, id: str, entry: bytes, *, parts: Sequence[str] = ()) -> None:
+        """Keep the JSON of an entry, behind all others; `parts` are the ids of a slate's decisions."""
         with self._lock:
             self._last += 1
-            self._kept[self._last] = _Kept(kind, id, entry)
+            self._kept[self._last] = _Kept(kind, id, entry, parts)
             self._bytes += len(entry)
             while len(self._kept) > self._most or self._bytes > self._most_bytes:
                 gone = self._kept.pop(next(iter(self._kept)))
@@ -74,7 +76,7 @@ class Outbox:
     def holds(self, id: str) -> bool:
         """Whether something about this decision waits here."""
         with self._lock:
-            return any(one.id == id for one in self._kept.values())
+            return any(id == one.id or id in one.parts for one in self._kept.values())
 
     def reported(self) -> Reported:
         """What became of all that was kept."""
@@ -106,7 +108,7 @@ class Outbox:
             size = 0
             for number, one in self._kept.items():
                 size += len(one.entry)
-                full = len(chunk) == (1 if one.kind == "activation" else _CHUNK) or size > _CHUNK_BYTES
+                full = len(chunk) == (_CHUNK if _ROUTES[one.kind][1] else 1) or size > _CHUNK_BYTES
                 if chunk and (full or one.kind != next(iter(chunk.values())).kind):
                     break
                 chunk[number] = one
@@ -132,10 +134,11 @@ class Outbox:
     def _settle(self, number: int, one: _Kept, result: dict[str, Any]) -> None:
         """An entry has its answer: it is in the log, or will not be."""
         why = result.get("error", "")
-        if one.kind == "decision" and not why:
+        if one.kind in ("decision", "slate") and not why:
             report = json.loads(one.entry)
-            if (result["arm"], result["propensity"]) != (arm := report["incumbent"], report["incumbent_odds"][arm]):
-                why = f"its id has another decision there, of arm {result['arm']!r}"
+            pairs = zip(report.get("slots", [report]), result.get("slots", [result]), strict=True)
+            if other := [kept["arm"] for told, kept in pairs if not _same(told, kept)]:
+                why = f"its id has another decision there, of arm {other[0]!r}"
         if why:
             _log.warning("the %s of fallback %r is not in the log: %s", one.kind, one.id, why)
         with self._lock:
@@ -143,6 +146,11 @@ class Outbox:
                 self._bytes -= len(one.entry)
             self._refused += bool(why)
             self._sent += not why
+
+
+def _same(told: dict[str, Any], kept: dict[str, Any]) -> bool:
+    arm = told["incumbent"]
+    return (kept["arm"], kept["propensity"]) == (arm, told["incumbent_odds"][arm])
 
 
 def _request(entries: Sequence[_Kept], experiment: str | None) -> Request:
