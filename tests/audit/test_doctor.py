@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -278,7 +279,7 @@ def test_each_snapshot_is_opened(tmp_path: Path) -> None:
     position = service.store.head()
     service.store.close()
     assert level(tmp_path / "s", "snapshots") == "ok"
-    with sqlite3.connect(tmp_path / "s") as connection:
+    with closing(sqlite3.connect(tmp_path / "s")) as connection, connection:
         connection.execute("update snapshots set content = zeroblob(100)")
     connection.close()
     (found,) = (one for one in doctor([str(tmp_path / "s")]) if one.check == "snapshots")

@@ -196,7 +196,7 @@ def test_sleepers_are_held_to_the_weights_and_to_silence(tmp_path: Path, what: s
     service.decide("awake", [0.4, 0.2])
     service.decide("slept", [-0.4, 0.2])
     service.store.close()
-    with sqlite3.connect(tmp_path / "s") as connection:
+    with closing(sqlite3.connect(tmp_path / "s")) as connection, connection:
         (content,) = connection.execute("select numbers from events where position = 2").fetchone()
         numbers = np.frombuffer(content[: 9 * 8], dtype="<f8").copy()  # odds, advice, log weights: three of each
         numbers[7 if what == "log_weights" else 5] = np.nextafter(numbers[7], -9.0) if what == "log_weights" else 0.5
@@ -246,7 +246,7 @@ def test_in_the_shadow_our_own_draw_and_odds_are_checked(tmp_path: Path) -> None
     for level in ("draw", "odds"):
         copy = tmp_path / level
         shutil.copy(tmp_path / "s", copy)
-        with sqlite3.connect(copy) as connection:
+        with closing(sqlite3.connect(copy)) as connection, connection:
             body = json.loads(connection.execute("select body from events where position = 3").fetchone()[0])
             own = body["shadow"]
             odds = [own["odds"][0] + 1e-12, *own["odds"][1:]]

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_verify(news: Path, capsys: Any) -> None:
 
 
 def test_verify_says_no_with_exit_code_3(news: Path, capsys: Any) -> None:
-    with sqlite3.connect("news.sqlite") as connection:
+    with closing(sqlite3.connect("news.sqlite")) as connection, connection:
         connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
     connection.close()
     assert main(["verify", "news.sqlite"]) == 3
@@ -72,12 +73,12 @@ def test_strict_exits_with_1_where_something_was_left_out(news: Path, capsys: An
     assert "left out that a whole store allows: with --strict this exits with 1." in capsys.readouterr().out
     assert main(["verify", "news.sqlite", "--strict"]) == 1
     capsys.readouterr()
-    with sqlite3.connect("news.sqlite") as connection:
+    with closing(sqlite3.connect("news.sqlite")) as connection, connection:
         connection.execute("update meta set value = json_set(value, '$.shadow', json('true')) where name = 'about'")
     connection.close()
     assert main(["verify", "news.sqlite", "--strict", "--models", "news.toml"]) == 0
     assert "--strict" not in capsys.readouterr().out
-    with sqlite3.connect("news.sqlite") as connection:
+    with closing(sqlite3.connect("news.sqlite")) as connection, connection:
         connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
     connection.close()
     assert main(["verify", "news.sqlite", "--strict"]) == 3

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def folder(tmp_path_factory: Any) -> Path:
     policy = od.read_policy(made / "news.toml").policy
     for name in ("news", "forged"):
         lived(Served(made / f"{name}.sqlite", policy), 60, rosters=False).store.close()
-    with sqlite3.connect(made / "forged.sqlite") as connection:
+    with closing(sqlite3.connect(made / "forged.sqlite")) as connection, connection:
         connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
     connection.close()
     (made / "text.sqlite").write_text("no store")

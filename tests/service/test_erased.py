@@ -1,6 +1,7 @@
 """Contexts that are gone, and no snapshot that has learnt them: the service goes on, and counts what it lost."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Pat
         learnt(served, 33)
         served.portal.call(served.experiment().follower.save)
         served.experiment().store.erase(1e11)
-    with sqlite3.connect(tmp_path / "news.sqlite") as store:
+    with closing(sqlite3.connect(tmp_path / "news.sqlite")) as store, store:
         if not whole:
             newest = "(select max(position) from snapshots)"
             store.execute(f"update snapshots set content = zeroblob(100) where position = {newest}")

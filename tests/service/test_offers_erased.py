@@ -3,6 +3,7 @@
 import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def visit(served: Any, turn: int) -> None:
 
 
 def count(folder: Path, table: str) -> int:
-    with sqlite3.connect(f"file:{folder / 'news.sqlite'}?mode=ro", uri=True) as file:
+    with closing(sqlite3.connect(f"file:{folder / 'news.sqlite'}?mode=ro", uri=True)) as file, file:
         return int(file.execute(f"select count(*) from {table}").fetchone()[0])
 
 

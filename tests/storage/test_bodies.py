@@ -1,6 +1,7 @@
 """What events have beside their line: senders, units, slates, offers and their features, settings, any id."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,7 @@ def test_a_deferred_decision_opens_its_window_when_it_is_there_and_shown(opened:
 def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "events", policy()) as store:
         append(store, made("a"), Reward("a", 1.0, 0.0))
-        with sqlite3.connect(tmp_path / "events") as file:
+        with closing(sqlite3.connect(tmp_path / "events")) as file, file:
             file.execute("update events set kind = 'slate closed' where position = 2")
         with pytest.raises(od.StoreFailed, match="events of kind 'slate closed', which this version does not know"):
             restore(store, policy())

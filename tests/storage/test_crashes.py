@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def killed(path: Path, variant: str, answers: int, preload: dict[str, str] | Non
 
 def lost(path: Path, answered: set[str]) -> int:
     """How many answered events are not in the store; whatever is there must be sound, and restore to the clean fold."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
     connection.close()
     judge = policy()

@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def store(tmp_path: Path) -> Any:
 
 def damage(path: Path, position: int, place: int) -> bytes:
     """Change one bit of a snapshot's content; returns what it was."""
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         (content,) = file.execute("select content from snapshots where position = ?", (position,)).fetchone()
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
@@ -46,7 +47,7 @@ def test_a_snapshot_damaged_at_any_byte_is_passed_over(store: SQLiteStore, caplo
                 store.content(snapshot.position)
             if place % 7 == 0:
                 assert bits(restore(store, policy(), until=store.head()).state) == whole
-            with sqlite3.connect(store.path) as file:
+            with closing(sqlite3.connect(store.path)) as file, file:
                 file.execute("update snapshots set content = ? where position = ?", (content, snapshot.position))
     assert bits(restore(store, policy()).state) == whole
     assert any("is damaged" in record.message and record.levelno == logging.ERROR for record in caplog.records)
@@ -74,13 +75,13 @@ def test_without_the_checksum_it_would_be_an_outage_or_a_wrong_state(
             wrong += bits(restore(store, policy()).state) != whole
         except Exception:
             wrong += 1
-        with sqlite3.connect(store.path) as file:
+        with closing(sqlite3.connect(store.path)) as file, file:
             file.execute("update snapshots set content = ? where position = ?", (content, last))
     assert wrong
 
 
 def test_facts_of_a_snapshot_are_under_its_checksum(store: SQLiteStore) -> None:
-    with sqlite3.connect(store.path) as file:
+    with closing(sqlite3.connect(store.path)) as file, file:
         file.execute("update snapshots set time = time + 1")
     with pytest.raises(DamagedSnapshot):
         store.content(store.snapshots()[0].position)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, " * 100)
     with pytest.raises(od.BadFile, match="must be a store; file is not a database"):
         SQLiteStore(tmp_path / "text", policy())
-    with sqlite3.connect(tmp_path / "other") as other:
+    with closing(sqlite3.connect(tmp_path / "other")) as other, other:
         other.execute("create table songs (name text)")
     other.close()
     with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 2'; it is none"):

@@ -28,7 +28,11 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """
     if not is_read_only(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.execute("pragma query_only = on")
+        try:
+            connection.execute("pragma query_only = on")
+        except BaseException:
+            connection.close()
+            raise
         return connection
     with suppress(sqlite3.OperationalError):
         return _opened(path, "mode=ro")
