@@ -10,6 +10,8 @@ import oddsmith as od
 from oddsmith.evaluation.served import standing_bets
 from oddsmith.policies.judge import judge
 from oddsmith.policies.parts.schedules import PowerSchedule
+from oddsmith.service.checking import _calibration_sentence
+from oddsmith.service.figure_messages import ExpertCheck
 from oddsmith.service.promises import promise
 from oddsmith.service.switching import switch_of
 from oddsmith.storage.accounts import Count
@@ -171,3 +173,28 @@ def test_a_hedged_policy_says_whether_the_best_predictor_has_the_best_policy(tmp
         promised = served.get("/v1/checks")["guarantee"]
         assert promised["bound"] is None  # by its floors
         assert "without bounds on their odds" in promised["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "best", "rest"),
+    [
+        (99, "good with mean loss 0.506 over 99 of 100, is consistent with the rewards.", ""),  # slept once
+        (50, "good with mean loss 0.506 over 50 of 100, is consistent with the rewards.", ""),  # joined half way
+        (1, "bad with mean loss 1.318, is refuted", "; 1 expert was asked for less than half as many"),
+        (100, "good with mean loss 0.506, is consistent with the rewards.", ""),
+    ],
+)
+def test_an_expert_that_slept_now_and_then_may_be_the_best(asked: int, best: str, rest: str) -> None:
+    told = [ExpertCheck("good", 0.506, asked, 0.1, False), ExpertCheck("bad", 1.318, 100, 1e9, True)]
+    sentence = _calibration_sentence(told, 100)
+    assert sentence.startswith(
+        "1 of 2 experts predict other means than 100 rewards have (each at level 0.05); the best, "
+    )
+    assert f"the best, {best}{rest}" in sentence
+
+
+def test_a_retired_expert_is_not_the_best_of_those_that_act() -> None:
+    old, new = ExpertCheck("old", 0.3, 1000, 0.1, False), ExpertCheck("new", 0.5, 50, 0.1, False)
+    assert "the best, old with" in _calibration_sentence([old, new], 1000)
+    assert "the best, new with mean loss 0.5, is" in _calibration_sentence([old, new], 1000, {"old"})
+    assert "the best, old with" in _calibration_sentence([old], 1000, {"old"})

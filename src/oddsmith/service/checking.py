@@ -1,7 +1,10 @@
 """Whether an experiment is well: its odds, experts, rewards and troubles, by sums that are folded beside its state."""
 
+from collections.abc import Collection
+
 from oddsmith.evaluation.served import Standing
 from oddsmith.experts.guarded import Guarded
+from oddsmith.policies.judge import active, gts_inside
 from oddsmith.service import figure_messages as f
 from oddsmith.service import messages as m
 from oddsmith.service.choosing import choices_sentence
@@ -10,11 +13,13 @@ from oddsmith.service.open_windows import open_windows, young
 from oddsmith.service.promises import promise
 from oddsmith.service.switching import switch_of
 from oddsmith.service.vitals import hold_up_of, lag_warning
+from oddsmith.spelling import counted as counted_things
 from oddsmith.storage.sums import Sums
 
 __all__ = ["checks"]
 
 _CALIBRATED = 50  # experts that are told, the heaviest first
+_COMPARED = 0.5  # of the rewards of the expert asked most
 _ALPHA, _DECISIVE = 0.05, 0.0001
 
 
@@ -26,13 +31,14 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         sums, now = follower.sums, follower.now
         choices = choices_sentence(experiment)
     found, calibrated = sums.checks, _calibration(sums, weights)
+    retired = () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
     failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
     return f.ChecksAnswer(
         experiment.name,
         now.position,
         _served(found.bets.told()),
         calibrated,
-        _calibration_sentence(calibrated, found.counted),
+        _calibration_sentence(calibrated, found.counted, retired),
         choices,
         _rewarded(sums, experiment.settings.window),
         open_windows(sums, experiment.settings),
@@ -68,17 +74,27 @@ def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
     return [f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]]
 
 
-def _calibration_sentence(told: list[f.ExpertCheck], counted: int) -> str:
+def _calibration_sentence(told: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()) -> str:
+    """How many experts are refuted, and whether the one of least mean loss is.
+
+    Losses over other rewards cannot be compared, but sleeping now and then must not hide the best expert: those asked
+    for at least half as many rewards as the one asked most are compared, and the others are counted. Retired experts
+    are not compared with those that act.
+    """
     if not told:
         return "No expert has been scored yet."
-    longest = max(one.n for one in told)  # losses over other rewards cannot be compared
-    refuted = sum(one.refuted for one in told)
-    best = min((one for one in told if one.n == longest), key=lambda one: one.loss)
-    fate = "is refuted" if best.refuted else "is consistent with the rewards"
+    acting = [one for one in told if one.expert not in retired] or told
+    most = max(one.n for one in acting)
+    compared = [one for one in acting if one.n >= _COMPARED * most]
+    best = min(compared, key=lambda one: one.loss)
     experts = "expert predicts" if len(told) == 1 else "experts predict"
+    over = f" over {best.n:,} of {most:,}" if best.n < most else ""
+    fate = "is refuted" if best.refuted else "is consistent with the rewards"
+    seldom = counted_things(len(acting) - len(compared), "expert", "was were")
+    rest = f"; {seldom} asked for less than half as many, too few to compare" if len(compared) < len(acting) else ""
     return (
-        f"{refuted} of {len(told)} {experts} other means than {counted:,} rewards have (each at level {_ALPHA:g}); "
-        f"the best of those asked longest, {best.expert} with mean loss {best.loss:.4g}, {fate}."
+        f"{sum(one.refuted for one in told)} of {len(told)} {experts} other means than {counted:,} rewards have "
+        f"(each at level {_ALPHA:g}); the best, {best.expert} with mean loss {best.loss:.4g}{over}, {fate}{rest}."
     )
 
 

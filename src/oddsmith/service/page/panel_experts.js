@@ -4,7 +4,7 @@ import { bar, h, hidden, put, scrolling, slot, table } from "./dom.js";
 import { since } from "./panel_follow.js";
 import { brief, count, figure, many, num, percent } from "./words.js";
 
-const COMPARED = "Of its predictions: less is better, among experts that were asked for as many rewards.";
+const COMPARED = "Of its predictions: less is better, among experts that were asked for about as many rewards.";
 
 function failures(kinds) {
   const some = Object.entries(kinds).filter(([, n]) => n > 0);
