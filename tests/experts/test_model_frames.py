@@ -16,7 +16,7 @@ import oddsmith as od
 ARMS = ["a", "b"]
 RNG = np.random.default_rng(3)
 TRAIN = pd.DataFrame({"age": RNG.normal(size=200), "city": RNG.choice(["Rome", "Oslo"], 200)})
-CLASSES = (TRAIN["age"] + (TRAIN["city"] == "Rome") > 0.5).astype(int)
+CLASSES = np.where(TRAIN["age"] + (TRAIN["city"] == "Rome") > 0.5, "b", "a")
 
 
 class Places:

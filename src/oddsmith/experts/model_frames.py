@@ -1,6 +1,6 @@
 """Contexts with names as data frames, in the columns that a model was fitted on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from oddsmith.contexts import NamedRow, check_columns, is_table, missing, rows, 
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput, MissingExtra
 
-__all__ = ["NAMES", "as_frame", "ordered"]
+__all__ = ["NAMES", "as_frame", "check_arms_differ", "ordered"]
 
 
 def as_frame(contexts: Context) -> Any:
@@ -66,7 +66,7 @@ def ordered(frame: Any, model: object) -> Any:
     """The columns that a model was fitted on, in its order; NaN where the frame has none of that name."""
     if not is_table(frame):
         return frame
-    booster = getattr(model, "booster_", model if hasattr(model, "pandas_categorical") else None)
+    booster = _booster(model)
     fitted, columns = _fitted_names(model, booster), tuple(frame.columns)
     if not fitted and hasattr(model, "n_features_in_") and getattr(frame, "attrs", {}).get(_UNORDERED):
         raise InvalidInput(
@@ -82,6 +82,29 @@ def ordered(frame: Any, model: object) -> Any:
     elif fitted and fitted != columns:
         frame = frame[list(fitted)]
     return frame if booster is None or not hasattr(frame, "iloc") else _with_categories(frame, booster)
+
+
+def check_arms_differ(frame: Any, model: object, *, name: str, of_arms: Collection[str]) -> None:
+    """Refuse arms that a model cannot tell apart: it lacks a column, and none of its columns comes with the arms.
+
+    A column that is absent is missing in all rows, which suits a context of which little is known; here it would make
+    the rows of all arms the same, and votes even.
+    """
+    fitted, columns = _fitted_names(model, _booster(model)), tuple(frame.columns)
+    absent = [column for column in fitted if column not in columns]
+    if not absent or set(fitted) & set(of_arms):
+        return
+    check_columns(fitted, columns)
+    got = f"columns {sorted(of_arms)}" if of_arms else "names alone"
+    raise InvalidInput(
+        f"arms must bring a column that model {name!r} reads, or all of them look alike to it; got {got}, and no "
+        f"{absent[0]!r} in the context: call decide(context, arms={{'gift': {{{absent[0]!r}: 'gift'}}, …}}), a dict of "
+        f"each arm's columns (None where a value is not known)"
+    )
+
+
+def _booster(model: object) -> Any:
+    return getattr(model, "booster_", model if hasattr(model, "pandas_categorical") else None)
 
 
 def _fitted_names(model: object, booster: Any) -> tuple[str, ...]:

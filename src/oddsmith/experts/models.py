@@ -20,7 +20,7 @@ from oddsmith.experts.base import (
     raised,
     refuse_offer,
 )
-from oddsmith.experts.model_frames import NAMES, as_frame, ordered
+from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, ordered
 from oddsmith.offer import AnyOffer, Offer
 from oddsmith.weights import greedy
 
@@ -30,6 +30,7 @@ _BY_COLUMN = (
     "make ModelExperts without arms and arm_features, and call decide(context, arms={'gift': {'offer': 'gift'}, …}), "
     "a dict of each arm's columns; or give a dict of models by arm"
 )
+_WAYS_OUT = f"if it predicts the reward, {_BY_COLUMN}; if it predicts the best arm, fit it on the arms' names"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,9 @@ class ModelExperts(Experts):
 
     Predictions are clipped to `clip`, visibly: votes are taken before clipping, which would make ties. Each model is
     called once per batch (once per arm, where each arm has its own). Dicts and rows with names reach the models as a
-    data frame; a model that was fitted on one gets its columns in that order, NaN where one is absent, and no others.
+    data frame; a model that was fitted on one gets its columns in that order, NaN where one is absent, and no others;
+    where a column is absent and arms of the call bring none that the model reads, it could not tell them apart, which
+    is refused.
     `version` names the models' training run: it is the part of them that a saved agent remembers.
 
     >>> class Fan:
@@ -135,7 +138,14 @@ class ModelExperts(Experts):
         if self.arms is not None:
             refuse_offer(self, offer)
         if not self._bare and any(map(_has_names, offer.offers)):
-            return as_frame(offer.records())
+            frame = as_frame(offer.records())
+            if len(offer.arms) == 1:  # of which nothing need be known
+                return frame
+            known = [row for one in offer.offers for row in (one.features or {}).values() if row is not None]
+            of_arms = {str(name) for row in known for name in row}
+            for name, model in self.models.items():
+                check_arms_differ(frame, model, name=name, of_arms=of_arms)
+            return frame
         rows = offer.rows()
         return rows.reshape(-1, rows.shape[-1])
 
@@ -250,20 +260,25 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
 def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]) -> Array:
     """A classifier's columns in the order of the arms: its classes are names of arms, or else 0 … K-1.
 
-    An arm that the classifier never saw has probability 0.
+    Of two arms the classes must be names: 0 and 1 are usually those of a reward. An arm that the classifier never saw
+    has probability 0.
     """
     labels = np.asarray(classes).tolist()
     texts = [str(label) for label in labels]
     if set(texts) <= set(arms):
         places = [arms.index(text) for text in texts]
-    elif labels == list(range(len(arms))):
+    elif labels == list(range(len(arms))) and len(arms) != 2:
         places = labels
     else:
-        allowed = f"classes among the arms {list(arms)}, or 0 … {len(arms) - 1}"
-        raise ExpertFailed(f"model {name!r} must have {allowed}; got {texts}: if it predicts the reward, {_BY_COLUMN}")
+        raise ExpertFailed(f"model {name!r} must have {_classes_allowed(arms)}; got {texts}: {_WAYS_OUT}")
     by_arm = np.zeros((len(mean), len(arms)))
     by_arm[:, places] = mean
     return by_arm
+
+
+def _classes_allowed(arms: Sequence[str]) -> str:
+    numbered = "" if len(arms) == 2 else f", or 0 … {len(arms) - 1}"
+    return f"classes among the arms {list(arms)}{numbered}"
 
 
 def _numbers(name: str, mean: object) -> Array:
