@@ -20,7 +20,7 @@ class World:
         self.replies, self.takes, self.now, self.chance = replies, takes, 0.0, chance
         self.tries: list[Try] = []
 
-    def patience(self, timeout: float = 5.0, retries: int = 4) -> Patience:
+    def patience(self, timeout: float = 5.0, retries: int | None = None) -> Patience:
         return Patience(timeout, retries, lambda: self.now, lambda: self.chance)
 
     def run(self, steps: Steps[object]) -> object:
@@ -34,7 +34,7 @@ class World:
         except StopIteration as end:
             return end.value
 
-    def call(self, timeout: float = 5.0, retries: int = 4) -> object:
+    def call(self, timeout: float = 5.0, retries: int | None = None) -> object:
         return self.run(
             persist(Request("POST", "/v1/decide", b"{}"), lambda answer: answer, self.patience(timeout, retries))
         )
@@ -62,15 +62,30 @@ def test_what_stays_refused_is_asked_once(status: int) -> None:
 
 
 def test_tries_and_time_are_bounded() -> None:
-    for retries in (0, 1, 4, 30):
+    for retries in (0, 1, 4, 30, None):
         for takes in (0.0, 0.3, 100.0):
             for timeout in (0.2, 5.0):
                 world = World(LOST, takes=takes, chance=0.999)
                 with pytest.raises(od.ServiceError, match=r"no answer after \d+ tr(y|ies): nowhere"):
                     world.call(timeout, retries)
-                assert len(world.tries) <= retries + 1
+                assert len(world.tries) <= (60 if retries is None else retries + 1)
                 assert world.now <= timeout
                 assert all(attempt.timeout > 0 for attempt in world.tries)
+
+
+def test_where_nothing_listens_it_is_tried_until_the_timeout() -> None:
+    """Connections that are refused at once used up a fixed number of tries within a second."""
+    world = World(LOST)
+    with pytest.raises(od.ServiceError, match="no answer after 17 tries"):
+        world.call(timeout=20.0)
+    assert 18.0 < world.now <= 20.0
+    restart = World(*[LOST] * 7, GOOD)
+    assert restart.call(timeout=20.0) == {"position": 3}
+    assert restart.now > 3.0
+    limited = World(LOST)
+    with pytest.raises(od.ServiceError, match="no answer after 5 tries"):
+        limited.call(timeout=20.0, retries=4)
+    assert limited.now < 2.0
 
 
 def test_no_answer_in_time_names_the_timeout() -> None:

@@ -32,10 +32,16 @@ class _Base:
     _kind: ClassVar[str]
 
     def __init__(
-        self, url: str, *, key: str | None = None, experiment: str | None = None, timeout: float = 5.0, retries: int = 4
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        experiment: str | None = None,
+        timeout: float = 5.0,
+        retries: int | None = None,
     ) -> None:
         httpx = import_extra("httpx", f"{type(self).__name__} needs", "client")
-        tries = whole("retries", retries, low=0, high=100)
+        tries = None if retries is None else whole("retries", retries, low=0, high=100)
         patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), tries)
         self.url = _checked_url(url)
         self._calls = Calls(experiment, patience)
@@ -93,11 +99,11 @@ class Client(_Base):
     """A client of the decision service at `url`; safe to use from several threads.
 
     `key` is an API key. `experiment` may be left out where the service has one. A call without an answer (no
-    connection, time-outs, 408, 429, 502, 503, 504, 507) is sent again up to `retries` times, after growing pauses and
-    what Retry-After asks for. That is safe: every event has an id, which the client makes where none is given, and the
-    service keeps it once. No try begins later than `timeout` seconds after the call, or waits for the network for
-    longer than is then left. What is refused is raised: `Conflict` where another value was kept before,
-    `InvalidInput`, and `ServiceError` for the rest.
+    connection, time-outs, 408, 429, 502, 503, 504, 507) is sent again for `timeout` seconds, or up to `retries` times
+    where they are given, after growing pauses and what Retry-After asks for. That is safe: every event has an id, which
+    the client makes where none is given, and the service keeps it once. No try begins later than `timeout` seconds
+    after the call, or waits for the network for longer than is then left. What is refused is raised: `Conflict` where
+    another value was kept before, `InvalidInput`, and `ServiceError` for the rest.
 
     >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
     ...     decided = client.decide({"hour": 9, "device": "phone"})

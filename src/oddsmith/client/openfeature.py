@@ -61,7 +61,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         *,
         key: str | None = None,
         timeout: float = 5.0,
-        retries: int = 1,
+        retries: int | None = 1,
         deferred: bool = False,
         exposures: Collection[str] = ("exposure",),
         events: Collection[str] | None = None,

@@ -10,6 +10,8 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from itertools import count
+from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from oddsmith.client.answers import refusal
@@ -61,10 +63,13 @@ def _chance() -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long and how often a call is tried; `clock` and `chance` (uniform in [0, 1)) may be set by tests."""
+    """How long and how often a call is tried: `retries` of None are as many as fit into `timeout`.
+
+    `clock` and `chance` (uniform in [0, 1)) may be set by tests.
+    """
 
     timeout: float
-    retries: int
+    retries: int | None
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = _chance
 
@@ -79,16 +84,20 @@ class Patience:
 
 
 def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
-    """Tries until there is an answer, a refusal, or no time; a try has half of what is left, the last one all of it."""
+    """Tries until there is an answer, a refusal, or no time; a try has half of what is left.
+
+    Where `retries` says which is the last one, that has all of it.
+    """
     end = patience.clock() + patience.timeout
     pause = 0.0
-    for tries in range(1, patience.retries + 2):
+    most = inf if patience.retries is None else patience.retries + 1
+    for tries in count(1):
         left = end - patience.clock() - pause
-        reply = yield Try(request, pause, left if tries > patience.retries else left / 2)
+        reply = yield Try(request, pause, left if tries >= most else left / 2)
         if reply.status == 200:
             return _read(reply, read)
         pause = patience.pause(tries, reply.retry_after)
-        if reply.status not in AGAIN or patience.clock() + pause >= end:
+        if tries >= most or reply.status not in AGAIN or patience.clock() + pause >= end:
             break
     if reply.status:
         raise refusal(reply.status, reply.body)
