@@ -165,5 +165,5 @@ def test_an_agent_says_what_was_meant() -> None:
     for name, meant in {"predict": "decide or best", "fit": "learn", "lern": "learn", "decied": "decide"}.items():
         with pytest.raises(AttributeError, match=rf"has no '{name}'; did you mean {meant}\?"):
             getattr(agent, name)
-    with pytest.raises(AttributeError, match="an Agent has no 'zzz'; It has"):
+    with pytest.raises(AttributeError, match=r"an Agent has no 'zzz'\. It has"):
         _ = agent.zzz

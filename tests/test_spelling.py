@@ -2,7 +2,7 @@
 
 import pytest
 
-from oddsmith.spelling import did_you_mean, nearest
+from oddsmith.spelling import hint, nearest
 
 FIELDS = ["context", "eligible", "decision", "reward", "id", "unit"]
 
@@ -25,7 +25,7 @@ FIELDS = ["context", "eligible", "decision", "reward", "id", "unit"]
 )
 def test_names_people_mistype(name: str, meant: str | None) -> None:
     assert nearest(name, FIELDS) == meant
-    assert did_you_mean(name, FIELDS) == ("" if meant is None else f"did you mean {meant}? ")
+    assert hint(name, FIELDS) == ("" if meant is None else f"; did you mean {meant}?")
 
 
 def test_of_equals_the_first_is_proposed() -> None:

@@ -21,7 +21,7 @@ from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.known_experts import as_known, signed_names
 from oddsmith.policies.parts.counts import arm_names
 from oddsmith.slate import filled, slate_of, slots_of
-from oddsmith.spelling import did_you_mean
+from oddsmith.spelling import hint
 from oddsmith.uniforms import Uniforms
 
 __all__ = ["Agent"]
@@ -80,8 +80,8 @@ class Agent:
     def __getattr__(self, name: str) -> Any:
         """Reached for what an agent does not have: says what may have been meant."""
         verbs = [verb for verb in vars(Agent) if not verb.startswith("_")]
-        meant = f"did you mean {_VERBS[name]}? " if name in _VERBS else did_you_mean(name, verbs)
-        raise AttributeError(f"an Agent has no {name!r}; {meant}It has {', '.join(verbs)}", name=name, obj=self)
+        meant = f"; did you mean {_VERBS[name]}?" if name in _VERBS else hint(name, verbs) or "."
+        raise AttributeError(f"an Agent has no {name!r}{meant} It has {', '.join(verbs)}", name=name, obj=self)
 
     @property
     def state(self) -> State:

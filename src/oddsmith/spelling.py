@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["counted", "did_you_mean", "hint", "nearest", "resembling"]
+__all__ = ["counted", "hint", "nearest", "resembling"]
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -30,16 +30,6 @@ def counted(n: int, noun: str, verbs: str = "") -> str:
     """
     things = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
     return " ".join([things, *verbs.split()[n != 1 :][:1]])
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The question to put into a refusal, "did you mean city? ", or "" where no name is near.
-
-    >>> did_you_mean("citty", ["age", "city"])
-    'did you mean city? '
-    """
-    near = nearest(name, names)
-    return f"did you mean {near}? " if near is not None else ""
 
 
 def resembling(name: str, names: Iterable[str]) -> str | None:
@@ -83,7 +73,7 @@ def _slips(word: str, other: str) -> int:
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """The same question for the end of a sentence, "; did you mean city?", or "" where no name is near.
+    """The question for the end of a refusal, "; did you mean city?", or "" where no name is near.
 
     >>> hint("citty", ["age", "city"])
     '; did you mean city?'

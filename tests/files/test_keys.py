@@ -37,6 +37,8 @@ def test_keys_nobody_asked_for() -> None:
     assert keys.whole("runs", 20) == 20
     with pytest.raises(od.InvalidInput, match=r"setps is not a key; did you mean steps\? Allowed: steps, runs"):
         keys.close()
+    with pytest.raises(od.InvalidInput, match=r"^zzz is not a key\. Allowed:$"):
+        Keys({"zzz": 4}).close()
 
 
 def test_an_error_from_deeper_down_gets_its_key() -> None:

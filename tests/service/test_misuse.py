@@ -97,7 +97,7 @@ def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(tmp_path: Path
         said = served.post("reward/batch", {"rewards": [{"id": "a", "rewrd": 1}]}, status=422)["error"]
         assert "rewards[0]: rewrd is not a field; did you mean reward? Allowed: id, reward, key" in said
         said = served.post("reward", {"id": "a", "reward": 1, "zzz": 1}, status=422)["error"]
-        assert said == "zzz is not a field; Allowed: experiment, id, reward, key, slate, slot"
+        assert said == "zzz is not a field. Allowed: experiment, id, reward, key, slate, slot"
         said = served.post("decide", {"context": CONTEXT, "eligible": ["teck"]}, status=422)["error"]
         assert said.endswith("got 'teck'; did you mean tech?")
 
@@ -107,8 +107,8 @@ WRONG_BODIES: list[tuple[str, Any, str]] = [
     ("decide", {"context": 1, "id": 5}, "id must be a string or null; got 5"),
     ("decide", {"context": 1, "id": "a\0b"}, r"id must be a string without NUL; got 'a\x00b'"),
     ("decide", {"context": 1, "id": "a" * 257}, "id must be a string of at most 256 characters; got 'aaa"),
-    ("decide", {"context": 1, "eligible": []}, "eligible must be a list of at least 1 entries; got []"),
-    ("decide", {"context": 1, "eligible": [""]}, "eligible[0] must be a string of at least 1 characters; got ''"),
+    ("decide", {"context": 1, "eligible": []}, "eligible must be a list of at least 1 entry; got []"),
+    ("decide", {"context": 1, "eligible": [""]}, "eligible[0] must be a string of at least 1 character; got ''"),
     ("decide", {"context": 1, "deferred": "yes"}, "deferred must be true or false; got 'yes'"),
     ("decide", {"context": 1, "incumbent_odds": {"tech": 2}}, "incumbent_odds[...] must be a number <= 1.0"),
     ("decide", [CONTEXT], "the body must be an object; got [[0.3, -0.7]]"),
@@ -161,6 +161,7 @@ def test_an_unknown_experiment_is_answered_with_the_names_the_key_may_call(tmp_p
     with here(*files, keys=keys) as served:
         said = asked(every, "?experiment=nwes", 404)
         assert said == "there is no experiment 'nwes'; did you mean news? There is: news, shop, secret"
+        assert asked(every, "?experiment=zzz", 404) == "there is no experiment 'zzz'. There is: news, shop, secret"
         assert asked(some, "?experiment=nwes", 404).endswith("did you mean news? There is: news, shop")
         assert asked(every, "", 422) == "experiment must be given where there are 3, news, shop, secret; got none"
         assert "shop" not in asked(some, "?experiment=secrt", 403)

@@ -62,7 +62,7 @@ def test_new_javascript(line: HTTPConnection) -> None:
     assert json.loads(answers[0][2])["eventId"] == head["x_ms_client_request_id"]
     status, headers, answer = send(line, "/personalizer/v1.1-preview.2/rank", b'{"actions":[]}', kind)
     assert (status, headers["x-ms-error-code"]) == (400, "InvalidRankRequest")
-    assert json.loads(answer)["error"]["message"] == "actions must be a list of at least 1 entries; got []"
+    assert json.loads(answer)["error"]["message"] == "actions must be a list of at least 1 entry; got []"
 
 
 def test_php(line: HTTPConnection) -> None:

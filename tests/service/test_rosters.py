@@ -1,5 +1,6 @@
 """Experts that come and go: what must not get into the log, who counts as retired, and replicas that follow."""
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,18 @@ def test_an_experiment_that_cannot_be_restored_keeps_no_other_waiting(tmp_path: 
         learners = {name: one.follower for name, one in app.app.service.experiments.items()}
         wait(lambda: learners["shop"].trouble == "")
         wait(lambda: "'late' joined at position 1" in learners["news"].trouble)
+
+
+@pytest.mark.usefixtures("arms")
+def test_an_experiment_that_starts_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hold(*_: object) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("oddsmith.service.process._restore", hold)
+    app: Any = make_app(open_experiments([place(tmp_path)]))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(life(app)):
+        (one,) = app.app.service.experiments.values()
+        assert one.follower.trouble == "it is starting, and its state is read from the log"
 
 
 @pytest.mark.usefixtures("arms")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from oddsmith.arrays import Array, finite, number, whole
 from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.spelling import did_you_mean, hint
+from oddsmith.spelling import hint
 
 __all__ = ["Keys", "read_toml"]
 
@@ -103,7 +103,7 @@ class Keys:
         for name in self.values:
             if name not in self._asked:
                 allowed = ", ".join(dict.fromkeys(self._asked))
-                meant = f"; {did_you_mean(name, self._asked)}"
+                meant = f"{hint(name, self._asked) or '.'} "
                 if elsewhere is not None and name in elsewhere:
                     meant = f" here; it belongs to {elsewhere[name]}. "
                 raise InvalidInput(f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip())

@@ -29,7 +29,7 @@ from oddsmith.service.rates import Rate, TooMany
 from oddsmith.service.response import JSON, Headers, Refusal, Response
 from oddsmith.service.routes import OFFER_BYTES, ROUTES, Route
 from oddsmith.service.wrong_messages import check_keys, sentence
-from oddsmith.spelling import did_you_mean, hint
+from oddsmith.spelling import hint
 
 __all__ = ["App", "Call", "make_app"]
 
@@ -209,8 +209,8 @@ class App:
         listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "") if names else "none that this key may call"
         if name is None:
             return InvalidInput(f"experiment must be given where there are {count}, {listed}; got none")
-        meant = did_you_mean(name[:80], names)
-        return NotFound(f"there is no experiment {name!r:.80}; {meant}There is: {listed}")
+        meant = hint(name[:80], names) or "."
+        return NotFound(f"there is no experiment {name!r:.80}{meant} There is: {listed}")
 
 
 def make_app(

@@ -89,7 +89,7 @@ class Follower:
         self.refused = 0  # rewards that the policy would not take, since the start or the last refold
         self.snapshot: int | None = None
         self.snapshot_time: float | None = None
-        self.trouble = "its state is being restored"
+        self.trouble = "it is starting, and its state is read from the log"
         self.torn = False  # a state is being written in place, or was left half way
         self._folded = Folded(None, 0, opened.policy)
         self._arms = opened.arms

@@ -9,7 +9,7 @@ import msgspec
 
 from oddsmith.errors import InvalidInput
 from oddsmith.service.messages import PATTERNS
-from oddsmith.spelling import did_you_mean
+from oddsmith.spelling import hint
 
 __all__ = ["check_keys", "sentence"]
 
@@ -29,8 +29,14 @@ _WORDS = {repr(pattern)[1:-1]: words for pattern, words in PATTERNS.items()}
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"Expected `([\w| ]+)`, got `\w+`", lambda match: _kinds(match[1])),
     (r"Expected `str` matching regex '(.*)'", lambda match: _WORDS.get(match[1], f"text like {match[1]}")),
-    (r"Expected `str` of length (>=|<=) (\d+)", lambda match: f"a string of {_ends(*match.groups())} characters"),
-    (r"Expected `array` of length (>=|<=) (\d+)", lambda match: f"a list of {_ends(*match.groups())} entries"),
+    (
+        r"Expected `str` of length (>=|<=) (\d+)",
+        lambda match: f"a string of {_ends(*match.groups(), one='character', many='characters')}",
+    ),
+    (
+        r"Expected `array` of length (>=|<=) (\d+)",
+        lambda match: f"a list of {_ends(*match.groups(), one='entry', many='entries')}",
+    ),
     (r"Expected `(\w+)` ([<>]=?) (.*)", lambda match: f"{_kinds(match[1])} {match[2]} {match[3]}"),
 )
 
@@ -56,7 +62,7 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
         return f"{where}{missing[1]} must be given; got none. Fields: {names}"
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
         name = unknown[1][:80]
-        return f"{where}{name} is not a field; {did_you_mean(name, list(types))}Allowed: {names}"
+        return f"{where}{name} is not a field{hint(name, list(types)) or '.'} Allowed: {names}"
     if " must be given" in text:  # in our own words
         return f"{where}{text}. Fields: {names}"
     what, got = place.removeprefix(".") or "the body", _got(body, place)
@@ -130,8 +136,13 @@ def _kinds(names: str) -> str:
     return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
 
 
-def _ends(sign: str, count: str) -> str:
-    return f"at {'least' if sign == '>=' else 'most'} {int(count):,}"
+def _ends(sign: str, count: str, *, one: str, many: str) -> str:
+    """At least, or at most, so many things.
+
+    >>> _ends(">=", "1", one="entry", many="entries"), _ends("<=", "1000", one="entry", many="entries")
+    ('at least 1 entry', 'at most 1,000 entries')
+    """
+    return f"at {'least' if sign == '>=' else 'most'} {int(count):,} {one if count == '1' else many}"
 
 
 def _got(body: bytes, place: str) -> str:
