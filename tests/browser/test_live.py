@@ -83,6 +83,12 @@ def test_experiments_are_chosen_and_the_address_keeps_them(page: Any, tmp_path: 
         page.locator('[data-decision="visit-108"]').wait_for()
         assert seen(page, "h1") == "shop"
         assert page.get_by_role("button", name="7 d").get_attribute("aria-pressed") == "true"
+        page.goto(f"{served.url}/?experiment=shop&range=hour&other=1")
+        page.locator('[data-decision="visit-108"]').wait_for()
+        assert page.url.endswith("/dashboard/#experiment=shop&range=hour")
+        page.get_by_label("Experiment").select_option("news")
+        page.locator('[data-decision="visit-5"]').wait_for()
+        assert "experiment=news" in page.url
         page.goto("about:blank")
 
 

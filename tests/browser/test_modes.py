@@ -57,6 +57,13 @@ def test_an_expert_that_joins_is_marked_and_judged(page: Any, tmp_path: Path) ->
         assert rows(page, "#experts")["late"][1] == weight
         assert "added" in rows(page, "#experts")["late"][2]
         assert page.locator("#follow .chart").get_by_text("added: late").count() == 1
+        served.post("experts", {"expert": "late", "change": "retired", "key": "out"})
+        there = len(served.get("posterior")["posterior"]) - 1
+        page.get_by_text(f"{there} experts, 1 retired").first.wait_for()
+        open_page(page, served, range="all")
+        assert f"{there} experts, 1 retired" in seen(page, "#about")
+        assert f"among {there} experts, 1 retired." in seen(page, "#follow .says")
+        assert f"0 of {there}" in seen(page, "#well")
         page.get_by_role("button", name="log scale").click()
         assert page.locator("#follow .line").count() > 5
         page.goto("about:blank")

@@ -34,10 +34,20 @@ def test_an_empty_service_says_what_to_do_and_then_goes_on_by_itself(page: Any, 
 
 
 def facts(page: Any) -> dict[str, Any]:
-    """All numbers of the page that are sums over the log."""
+    """All numbers of the page that are sums over the log, also of what is folded away."""
+    page.locator("#worth details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
     tiles = {name: numbers(page, f'[data-tile="{name}"]') for name in ("rewarded", "behind", "served")}
     tables = {name: rows(page, f"#{name}") for name in ("worth", "experts", "decisions")}
     return {**tiles, **tables, "arms": rows(page, "#serve .arms"), "mean": numbers(page, "#reward .says")}
+
+
+def check_folded(page: Any, arms: list[dict[str, Any]]) -> None:
+    """Of more than five arms, those with wide intervals or none stand behind the others, and stay open once opened."""
+    wide = sum(one["value"] is None or one["high"] - one["low"] > 0.5 for one in arms) if len(arms) > 5 else 0
+    assert page.locator("#worth details").count() == (wide > 0)
+    if wide:
+        assert seen(page, "#worth summary") == f"{wide} arm{'s' if wide > 1 else ''} of which little is known"
+        assert page.locator("#worth details[open] tbody tr").count() == wide
 
 
 def check_against_api(page: Any, served: Any) -> None:
@@ -49,7 +59,8 @@ def check_against_api(page: Any, served: Any) -> None:
     assert found["rewarded"] == [checks["rewarded"]["share"]]
     assert found["served"] == [checks["served_as_logged"]["e_value"]]
     assert found["behind"] == [0.0]
-    assert [row[1] for row in found["worth"].values() if len(row) == 3] == worths(values["values"])
+    assert sorted(row[1] for row in found["worth"].values() if len(row) == 3) == sorted(worths(values["values"]))
+    check_folded(page, [one for one in values["values"] if one["kind"] == "arm"])
     assert {name: row[1] for name, row in found["experts"].items()} == {
         name: one["weight"] for name, one in stats["experts"].items()
     }

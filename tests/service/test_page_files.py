@@ -63,6 +63,7 @@ def test_short_ways_lead_to_the_page(served: Here) -> None:
         answer = served.ask("GET", path)
         assert (answer.status_code, answer.headers["location"]) == (307, there)
         assert answer.headers["content-security-policy"] == dict(SAFE_HEADERS)[b"content-security-policy"].decode()
+    assert served.ask("GET", "/?experiment=a%20b").headers["location"] == "/dashboard/?experiment=a%20b"
     assert served.ask("GET", "/docs").headers["content-security-policy"] == POLICY
 
 

@@ -117,7 +117,7 @@ class App:
 
     def _match(self, method: str, scope: HttpScope) -> tuple[Route, dict[str, str]] | Response:
         """The route of a path that is not in the table as it is: of the page, of a door, or with a parameter."""
-        file = self._page.answer(method, scope["path"], scope["headers"])
+        file = self._page.answer(method, scope["path"], scope["headers"], scope["query_string"])
         if file is not None:
             return file
         raw = scope["raw_path"].decode("latin-1")

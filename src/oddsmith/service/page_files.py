@@ -39,8 +39,11 @@ class PageFiles:
         pages["/docs"] = ("docs.html", docs)
         self._files = {path: _file(*one) for path, one in pages.items()} if bodies else {}
 
-    def answer(self, method: str, path: str, headers: Headers) -> Response | None:
-        """The answer for a path, if it is one of the page's; 304 to a browser that has the file."""
+    def answer(self, method: str, path: str, headers: Headers, query: bytes = b"") -> Response | None:
+        """The answer for a path, if it is one of the page's; 304 to a browser that has the file.
+
+        Short ways keep the query, in which a link may name an experiment.
+        """
         if not self._files:
             return None
         place, found = _MOVED.get(path), self._files.get(path)
@@ -50,7 +53,8 @@ class PageFiles:
             refusal = Refusal(405, "method", f"method of {path!r:.80} must be GET; got {method:.20}")
             return refusal.response((b"allow", b"GET, HEAD"))
         if found is None:
-            return Response(307, b"", [(b"location", str(place).encode()), (b"cache-control", b"no-cache")])
+            there = str(place).encode() + (b"?" + query if query else b"")
+            return Response(307, b"", [(b"location", there), (b"cache-control", b"no-cache")])
         known = b",".join(value for name, value in headers if name == b"if-none-match")
         tags = {tag.strip().removeprefix(b"W/") for tag in known.split(b",")}
         return Response(304 if tags & {found.etag, b"*"} else 200, found.body, found.headers)

@@ -11,14 +11,15 @@ import { openWhy } from "./panel_why.js";
 import { drawReward } from "./panel_reward.js";
 import { drawWorth } from "./panel_worth.js";
 import { Reading, pause } from "./reading.js";
-import { ago, clock, count, many, now, plain } from "./words.js";
+import { ago, clock, count, crowd, many, now, plain } from "./words.js";
 
 const PANELS = [
   [drawSentence, "stats", "checks", "series", "values", "decisions"], [drawSwitch, "checks", "values"],
-  [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawArms, "decisions"],
+  [drawAbout, "posterior"], [drawFollow, "history", "posterior", "series"], [drawServe, "series"], [drawArms, "decisions"],
   [drawWorth, "values"], [drawReward, "series"],
   [drawDecisions, "decisions"], [drawExperts, "stats", "checks", "history"], [drawGuarantee, "checks"],
 ];
+const NAMES = ["experiment", "range", "decision"]; // in the address
 const state = { experiments: [], experiment: null, range: "day", served: true, data: {}, position: 0, known: 0,
   answered: null };
 const reading = new Reading(state);
@@ -32,6 +33,14 @@ state.reread = (name) => reading.read(name, turn.signal).then(() => draw(name)).
 
 /** What the address says after the hash. */
 const said = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+
+/** What a link asks for before the hash, as /?experiment=shop, goes behind it, where the address is kept. */
+function moveQuery() {
+  const asked = [...new URLSearchParams(location.search)].filter(([name]) => NAMES.includes(name));
+  if (!location.search) return;
+  const entries = new URLSearchParams({ ...Object.fromEntries(asked), ...said() });
+  history.replaceState(null, "", `${location.pathname}#${entries}`);
+}
 
 function address(change) {
   const entries = Object.entries({ ...said(), ...change }).filter(([, value]) => value);
@@ -86,6 +95,15 @@ async function show(id) {
   return undefined;
 }
 
+/** What kind of experiment it is; the posterior, once it is here, tells retired experts apart. */
+function drawAbout({ experiment: known, data: { posterior } }) {
+  const arms = known.arms ? many(known.arms.length, "arm") : "arms that come with calls";
+  const told = Object.keys(posterior?.posterior || {}).length > 0;
+  const experts = known.experts.length && (told ? crowd(posterior) : many(known.experts.length, "expert"));
+  const words = [arms, experts, `policy ${known.policy}`, known.shadow && "shadow mode", known.sticky && "sticky"];
+  put(at("about"), words.filter(Boolean).join(" · "));
+}
+
 function choose(name) {
   const known = state.experiments.find((one) => one.name === name) || state.experiments[0];
   if (!known || known.name === state.experiment?.name) return;
@@ -95,10 +113,7 @@ function choose(name) {
   at("experiment").value = known.name;
   at("title").textContent = known.name;
   document.title = `${known.name} · oddsmith`;
-  const arms = known.arms ? many(known.arms.length, "arm") : "arms that come with calls";
-  const experts = known.experts.length && many(known.experts.length, "expert");
-  const words = [arms, experts, `policy ${known.policy}`, known.shadow && "shadow mode", known.sticky && "sticky"];
-  put(at("about"), words.filter(Boolean).join(" · "));
+  drawAbout(state);
   at("find-id").placeholder = known.sticky ? "id of a decision, or unit" : "id of a decision";
 }
 
@@ -220,6 +235,7 @@ function theme(name) {
 }
 
 theme(localStorage.getItem("oddsmith-theme") || "");
+moveQuery();
 range(said().range || state.range);
 listen();
 setInterval(tick, 1000);

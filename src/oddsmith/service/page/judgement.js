@@ -72,9 +72,9 @@ function behind({ stats, checks }) {
   return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
 }
 
-function asleep({ stats }) {
+function asleep({ stats, posterior }) {
   if (!stats) return null;
-  const names = Object.keys(stats.experts);
+  const names = Object.keys(stats.experts).filter((name) => !posterior?.retired.includes(name));
   const made = stats.events.decision || 0;
   const times = (name) => sum(Object.values(stats.experts[name].failures));
   const often = names.filter((name) => times(name) > made / 100); // one in a hundred decisions

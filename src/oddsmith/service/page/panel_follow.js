@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { bar, h, hidden, put, scrolling, slot, table } from "./dom.js";
-import { brief, figure, many, moment, num, percent, time } from "./words.js";
+import { brief, crowd, figure, many, moment, num, percent, time } from "./words.js";
 import { colour, weights } from "./series.js";
 
 let chart = null;
@@ -56,10 +56,9 @@ function newest(history, rows, top) {
   return [who, ` joined ${moment(joined.t)} with ${percent(first)} and has ${percent(weight)} now: ${verdict}.`];
 }
 
-function sentence(history, rows) {
+function sentence(history, posterior, rows) {
   const top = rows.filter(({ rest }) => !rest)[0];
-  const all = many(Object.keys(history.experts).length, "expert");
-  const most = `${brief(top.name, 40)} has the most weight, ${percent(top.values.at(-1))}, among ${all}. `;
+  const most = `${brief(top.name, 40)} has the most weight, ${percent(top.values.at(-1))}, among ${crowd(posterior)}. `;
   return [most, newest(history, rows, top)];
 }
 
@@ -104,7 +103,7 @@ export function drawFollow(state) {
   const shown = stepped(within(history, begun));
   const rows = weights(shown);
   if (!chart || !place.contains(chart.element)) begin(place, state);
-  put(place.querySelector(".says"), sentence(history, rows));
+  put(place.querySelector(".says"), sentence(history, posterior, rows));
   const words = ({ kind, name }) => (kind === "correction" ? kind : `${kind.replace("expert ", "")}: ${name}`);
   chart.show({
     t: shown.t, ends: shown.t, edges: [begun < last ? begun : begun - 60, last], layers: layers(rows), y: AXES[log],

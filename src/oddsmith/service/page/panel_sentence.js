@@ -44,8 +44,9 @@ function learning({ experiment, served, data: { checks, stats } }) {
   return ["well", experiment.shadow ? "It learns in shadow mode" : "It is learning", rest];
 }
 
-function follows({ data: { stats } }) {
-  const ranked = Object.entries(stats?.experts || {}).sort(([, a], [, b]) => b.weight - a.weight);
+function follows({ data: { stats, posterior } }) {
+  const there = Object.entries(stats?.experts || {}).filter(([name]) => !posterior?.retired.includes(name));
+  const ranked = there.sort(([, a], [, b]) => b.weight - a.weight);
   if (ranked.length < 2) return null;
   const [[first, one], [second, two]] = ranked;
   if (one.weight - two.weight < 1e-9) return ` It prefers none of its ${ranked.length} experts yet.`;

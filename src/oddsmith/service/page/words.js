@@ -89,5 +89,11 @@ export function brief(name, most = 18) {
   return whole.length > most ? `${whole.slice(0, most - 1)}…` : whole;
 }
 
+/** How many experts act, and how many are retired. */
+export function crowd({ posterior, retired }) {
+  const gone = retired.length;
+  return many(Object.keys(posterior).length - gone, "expert") + (gone ? `, ${count(gone)} retired` : "");
+}
+
 /** 1 decision, 2 decisions. */
 export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
