@@ -16,8 +16,9 @@ from oddsmith.errors import BadFile, NotPortable
 from oddsmith.exact_json import Json
 from oddsmith.fingerprint import describe, difference, fingerprint
 from oddsmith.policies.base import Policy
+from oddsmith.rewards import RewardScale
 
-__all__ = ["leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
+__all__ = ["check_units", "leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
 
 FORMAT = "oddsmith agent 1"
 _READING = Lock()  # Python 3.11 may fail where two threads read literals, as headers of arrays are, at once
@@ -47,6 +48,16 @@ def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, 
     if meta["fingerprint"] != fingerprint(policy):
         raise BadFile(f"{name} was saved with another policy: {difference(meta['policy'], describe(policy))}")
     return _filled(policy.init(), arrays, "state", name), meta
+
+
+def check_units(meta: Mapping[str, Any], scale: RewardScale, name: str, where: str) -> None:
+    """Refuses a state that has learnt from rewards in other units than those that `where` has."""
+    low, high = meta.get("reward") or (scale.low, scale.high)
+    if (low, high) != (scale.low, scale.high):
+        raise BadFile(
+            f"{name} must have learnt in the units of {where}, {scale.low:g} to {scale.high:g}; it has learnt in "
+            f"{low:g} to {high:g}: fit it anew with these units, or give [reward] as it was"
+        )
 
 
 def unpack_part(content: bytes, policy: Policy, name: str) -> State:

@@ -127,3 +127,18 @@ def test_a_file_without_arms_on_a_log_of_fixed_arms(capsys: Any) -> None:
     odds = [agent.explain(np.ones(2), arms=["c", "b"]).propensities for agent in agents]
     np.testing.assert_array_equal(odds[0], odds[1])
     assert asked(capsys, "replay", "fixed.parquet", "--policy=auto.toml", code=3)["accepted"] < 100
+
+
+@pytest.mark.parametrize("known", ["propensities", "propensity"])
+def test_a_report_of_arms_that_come_and_go(tmp_path: Path, capsys: Any, known: str) -> None:
+    """Nine arms in all, three in each row: the figure of overlap has arms by their names."""
+    rng, rows = np.random.default_rng(3), []
+    for row in range(600):
+        odds = {"propensities": [1 / 3] * 3} if known == "propensities" else {"propensity": 1 / 3}
+        offered = [f"sku-{row // 200}-{place}" for place in range(3)]
+        rows.append({"arm": int(rng.integers(3)), "reward": int(rng.random() < 0.3), "offered": offered, **odds})
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    out = ["--out", str(tmp_path / "report")]
+    assert main(["evaluate", str(tmp_path / "log.jsonl"), "--target=uniform", "--target=first", *out]) == 0
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert all(f"sku-{week}-{place}" in page for week in range(3) for place in range(3))

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import oddsmith as od
 from cli.campaign import place
 from oddsmith.cli.main import main
 from oddsmith.rewards import RewardScale
+from oddsmith.service.opening import open_experiments
 
 EUROS = RewardScale(-5.0, 15.0)
 UNITS = "\n[reward]\nlow = -5.0\nhigh = 15.0\n"
@@ -147,3 +149,49 @@ def test_nothing_is_written_as_minus_zero() -> None:
     from oddsmith.reports.answer import Span, interval
 
     assert interval(Span(0.0, -1e-12, 0.3)) == "[0.00000000, 0.30000000]"
+
+
+def test_units_are_those_of_answers_where_the_file_is_ours(log: od.Log, capsys: Any) -> None:
+    """What oddsmith wrote has 0 to 1 in it: units that are asked for must not map it once more."""
+    how = ["--target", "news.toml", "--target", "arm:tech"]
+    plain = asked(capsys, "evaluate", "log.parquet", *how)
+    euros = asked(capsys, "evaluate", "log.parquet", *how, "--reward", "-5", "15")
+    one, said = (found["targets"]["arm:tech"]["dr"] for found in (plain, euros))
+    assert [said["value"], said["low"], said["high"]] == pytest.approx(moved(one, EUROS))
+    assert any("log.parquet was written by oddsmith, with rewards in 0 to 1" in note for note in euros["notes"])
+    assert main(["fit", "log.parquet", "euros.csv", "--policy", "news.toml", "--out", "s.npz", "--reward", "-5", "15"])
+    assert "logs must have the same units" in capsys.readouterr().err
+
+
+def test_a_state_is_refused_in_other_units_than_it_has_learnt_in(log: od.Log, capsys: Any) -> None:
+    assert main(["fit", "euros.csv", "--policy", "euros.toml", "--out", "state.npz"]) == 0
+    capsys.readouterr()
+    told = asked(capsys, "evaluate", "euros.csv", "--target", "euros.toml", "--state", "state.npz")
+    assert "must not have learnt" in " ".join(told["notes"])
+    wide = Path("euros.toml").read_text().replace("high = 15.0", "high = 60.0")
+    Path("wide.toml").write_text(wide)
+    assert main(["evaluate", "euros.csv", "--target", "wide.toml", "--state", "state.npz"]) == 2
+    said = "state.npz must have learnt in the units of wide.toml, -5 to 60; it has learnt in -5 to 15"
+    assert said in capsys.readouterr().err
+    Path("wide.toml").write_text(wide + '[service]\nstart = "state.npz"\n')
+    with pytest.raises(od.BadFile, match=r"must have learnt in the units of .*wide\.toml, -5 to 60"):
+        open_experiments(["wide.toml"])
+    Path("right.toml").write_text(Path("euros.toml").read_text() + '[service]\nstart = "state.npz"\n')
+    for opened in open_experiments(["right.toml"]):
+        opened.store.close()
+    assert main(["fit", "euros.csv", "--policy", "news.toml", "--out", "s.npz", "--reward", "-5", "15"]) == 0
+    assert main(["evaluate", "euros.csv", "--target", "news.toml", "--state", "s.npz", "--reward", "-5", "15"]) == 0
+    assert main(["evaluate", "log.parquet", "--target", "news.toml", "--state", "s.npz"]) == 2
+
+
+def test_cents_may_be_learnt_for_a_service_in_euros(log: od.Log, capsys: Any) -> None:
+    """Units of the policy file are what 0 and 1 stand for; `--reward` then says what the log has for them."""
+    frame = pd.read_csv("euros.csv")
+    frame["reward"] *= 100
+    frame.to_csv("cents.csv", index=False)
+    assert main(["fit", "euros.csv", "--policy", "euros.toml", "--out", "euros.npz"]) == 0
+    assert main(["fit", "cents.csv", "--policy", "euros.toml", "--out", "cents.npz", "--reward", "-500", "1500"]) == 0
+    policy = od.read_policy("euros.toml").policy
+    one, other = (od.Agent.load(name, policy).posterior() for name in ("euros.npz", "cents.npz"))
+    assert one == pytest.approx(other)
+    assert main(["evaluate", "euros.csv", "--target", "euros.toml", "--state", "cents.npz"]) == 0

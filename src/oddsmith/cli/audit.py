@@ -116,6 +116,7 @@ def _export(asked: argparse.Namespace) -> str:
     check_file_place(asked.out)
     with closing(open_reader(asked.store, asked.experiment)) as reading:
         counts = export(reading, asked.out, contexts_only=asked.with_context)
+        low, high = reading.about.get("reward") or (0.0, 1.0)
     if asked.json:
         return as_json(counts._asdict())
     lines = [f"{counts.rows:,} decisions, {counts.rewarded:,} of them with a reward"]
@@ -123,6 +124,8 @@ def _export(asked: argparse.Namespace) -> str:
     lines += [f"{counts.unshown:,} were deferred and never activated: left out"] if counts.unshown else []
     lines += [f"{counts.erased:,} have no context any more (--with-context leaves them out)"] if counts.erased else []
     lines += [f"{counts.without:,} whose context was erased: left out"] if counts.without else []
+    if (low, high) != (0, 1):
+        lines.append(f"rewards are in 0 to 1; add --reward {low:g} {high:g} to have answers in your units")
     return "\n".join([*lines, "", f"log: {asked.out}"])
 
 

@@ -120,7 +120,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     arm_lists = {file.arms for file in files.values() if file.arms is not None}
     if len(arm_lists) > 1:
         raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, arm_lists))}")
-    states = states_of(asked.state, files)
+    states = states_of(asked, files)
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
     units = units_of(asked, files.values(), reader(asked, arms, offers=called), [asked.log])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oddsmith import disk, saving
 from oddsmith.cli.parser import Commands
-from oddsmith.cli.units import add_units, units_of
+from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
 from oddsmith.errors import InvalidInput
 from oddsmith.exact_json import Json
@@ -37,7 +37,9 @@ def _fit(asked: argparse.Namespace) -> str:
 
     file = read_policy(asked.policy)
     arms = None if file.arms is None else list(file.arms)
+    scale = learnt_units(asked, file)
     meta: dict[str, Json] = {"seed": checked_seed(asked.seed, file.seed, 0), "arms": arms}
+    meta["reward"] = [scale.low, scale.high]
     check_file_place(asked.out)
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
     units = units_of(asked, [file], reader(asked, file.arms, offers=file.arms is None), asked.logs)

@@ -1,9 +1,11 @@
 """States of policy files in a command: `--state STATE`, or `--state POLICY.toml=STATE` for one of several."""
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from oddsmith import saving
+from oddsmith.cli.units import learnt_units
 from oddsmith.decision import State
 from oddsmith.errors import InvalidInput
 from oddsmith.files import PolicyFile
@@ -11,14 +13,15 @@ from oddsmith.files import PolicyFile
 __all__ = ["states_of"]
 
 
-def states_of(given: Sequence[str], files: Mapping[str, PolicyFile]) -> dict[str, State]:
+def states_of(asked: argparse.Namespace, files: Mapping[str, PolicyFile]) -> dict[str, State]:
     """The states by the names of their policy files; a state without a name is that of the only file."""
     states: dict[str, State] = {}
-    for text in given:
+    for text in asked.state:
         name, path = _named(text, files)
         if name in states:
             raise InvalidInput(f"state must be one for each policy file; got two for {name}")
-        states[name] = saving.read(Path(path), files[name].policy)[0]
+        states[name], meta = saving.read(Path(path), files[name].policy)
+        saving.check_units(meta, learnt_units(asked, files[name]), path, name)
     return states
 
 

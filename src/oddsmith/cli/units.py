@@ -13,14 +13,14 @@ from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
 from oddsmith.rewards import RewardScale
 
-__all__ = ["Units", "add_units", "units_of"]
+__all__ = ["Units", "add_units", "learnt_units", "units_of"]
 
 _PLAIN = RewardScale(0.0, 1.0)
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:
     """The option that says in which units the rewards of a log are."""
-    units = "the units of the log's rewards (default: [reward] of the policy file; 0 1 in files that oddsmith wrote)"
+    units = "the units of rewards (default: [reward] of the policy file); files that oddsmith wrote have 0 to 1 in them"
     parser.add_argument("--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units)
 
 
@@ -44,14 +44,14 @@ class Units(NamedTuple):
 def units_of(asked: argparse.Namespace, files: Iterable[PolicyFile], reader: LogReader, logs: Sequence[str]) -> Units:
     """The units that were asked for, else those of the policy files that have [reward]; refused where they differ.
 
-    Files that oddsmith wrote have rewards in [0, 1] already: units of policy files are then those of answers alone.
+    Files that oddsmith wrote have rewards in [0, 1] already: units are then those of answers alone.
     """
     if asked.reward is not None:
-        try:
-            scale = RewardScale(*asked.reward)
-        except InvalidInput as error:
-            raise InvalidInput(f"reward: {error}") from error
-        return Units(scale, replace(reader, scale=scale), "")
+        scale = _asked(asked.reward)
+        if not _own(reader, logs):
+            return Units(scale, replace(reader, scale=scale), "")
+        told = f"Answers are in units of {_words(scale)}: {logs[0]} was written by oddsmith, with rewards in 0 to 1."
+        return Units(scale, reader, "" if scale == _PLAIN else told)
     stating = [file for file in files if "reward" in file.table]
     if not stating:
         return Units(_PLAIN, reader, "")
@@ -60,15 +60,33 @@ def units_of(asked: argparse.Namespace, files: Iterable[PolicyFile], reader: Log
         if other.reward_scale != first.reward_scale:
             got = " and ".join(f"{_words(file.reward_scale)} in {file.path}" for file in (first, other))
             raise InvalidInput(f"policy files must have the same [reward]; got {got}: --reward LOW HIGH says which")
-    scale, own = first.reward_scale, [reader.is_own(one) for one in logs]
+    scale = first.reward_scale
     where = f"are in the units of {first.path}, {_words(scale)}."
-    if all(own):
+    if _own(reader, logs):
         return Units(scale, reader, "" if scale == _PLAIN else f"Answers {where}")
-    if any(own):
+    return Units(scale, replace(reader, scale=scale), "" if scale == _PLAIN else f"Rewards {where}")
+
+
+def learnt_units(asked: argparse.Namespace, file: PolicyFile) -> RewardScale:
+    """The units that 0 and 1 stand for where a policy learns: its file's, else those that were asked for."""
+    return file.reward_scale if asked.reward is None or "reward" in file.table else _asked(asked.reward)
+
+
+def _asked(reward: Sequence[float]) -> RewardScale:
+    try:
+        return RewardScale(*reward)
+    except InvalidInput as error:
+        raise InvalidInput(f"reward: {error}") from error
+
+
+def _own(reader: LogReader, logs: Sequence[str]) -> bool:
+    """Whether oddsmith wrote the logs; refused where it wrote some of them only."""
+    own = [reader.is_own(one) for one in logs]
+    if any(own) and not all(own):
         mine, theirs = logs[int(np.argmax(own))], logs[int(np.argmin(own))]
         got = f"{mine} was written by oddsmith, in 0 to 1, {theirs} was not"
         raise InvalidInput(f"logs must have the same units; {got}")
-    return Units(scale, replace(reader, scale=scale), "" if scale == _PLAIN else f"Rewards {where}")
+    return all(own)
 
 
 def _words(scale: RewardScale) -> str:

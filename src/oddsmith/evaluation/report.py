@@ -202,9 +202,11 @@ def _overlap_figure(found: Assessment) -> Figure:
     log = found.log
     exact = log.propensities is not None
     means = {name: _by_arm(log, np.atleast_2d(odds)) for name, odds in found.targets.items()}
-    own = _by_arm(log, np.arange(max(map(len, means.values()))) == log.arm[:, None])
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
+    else:  # places, of which a row has as many as it has arms
+        width = max(np.shape(odds)[-1] for odds in found.targets.values())
+        own = _by_arm(log, np.arange(width) == log.arm[:, None])
     apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
     kept = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
     figure, (panel,) = panels(height=1.5 + 0.28 * len(kept))

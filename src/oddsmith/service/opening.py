@@ -19,7 +19,7 @@ from oddsmith.policies.base import Policy
 from oddsmith.policies.guarding import guarded
 from oddsmith.policies.judge import judge_to_json
 from oddsmith.rewards import RewardScale
-from oddsmith.saving import read
+from oddsmith.saving import check_units, read
 from oddsmith.service.arms_added import add_arms, check_arms, refusal
 from oddsmith.service.settings import Settings, read_settings
 from oddsmith.storage.base import Store
@@ -163,7 +163,7 @@ def _opened_as(file: PolicyFile, served: Arms | None, settings: Settings, stores
     try:
         _check_about(store, about, file)
         if settings.start is not None and not store.snapshots():
-            _start(store, settings.start, file.policy, policy)
+            _start(store, settings.start, file, policy)
         opened = Opened(file, served, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
         if served is not None:
             add_arms(store, file.path, served, policy, opened.change)
@@ -205,9 +205,10 @@ def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> No
             )
 
 
-def _start(store: Store, path: Path, plain: Policy, policy: Policy) -> None:
+def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
     """Keep a fitted state as the snapshot before any event."""
     if store.head():
         raise InvalidInput(f"service.start must be there from the beginning; the store has {store.head():,} events")
-    state, _ = read(path, plain)
+    state, meta = read(path, file.policy)
+    check_units(meta, file.reward_scale, str(path), str(file.path))
     save_snapshot(store, Folded(state, 0, policy), 0.0)
