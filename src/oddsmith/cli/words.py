@@ -46,7 +46,8 @@ def as_json(value: object) -> str:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The options that say how a log is to be read."""
-    names = "their names of our columns: arm=shown reward=clicked context=age,city (a trailing comma: a list of one)"
+    names = "their names of our columns: arm=shown reward=clicked context=age,city (a trailing comma: a list of one; "
+    names += "time= leaves ours out)"
     parser.add_argument("--columns", nargs="+", action="extend", default=[], metavar="OURS=THEIRS", help=names)
     parser.add_argument("--arms", nargs="+", metavar="NAME", help="the arms' names, in the order of their numbers")
     parser.add_argument("--format", help=f"{', '.join(FORMATS[:-1])} (default: by the file's name and content)")
@@ -57,7 +58,7 @@ def reader(asked: argparse.Namespace, arms: Sequence[str] | None = None, *, offe
     columns: dict[str, str | Sequence[str]] = {}
     for pair in asked.columns:
         ours, sign, theirs = pair.partition("=")
-        if not sign or not ours or not theirs:
+        if not sign or not ours:
             raise InvalidInput(f"columns must be OURS=THEIRS like reward=clicked; got {pair!r}")
         if ours in columns:
             raise InvalidInput(f"columns must name each of ours once; got {ours!r} twice")

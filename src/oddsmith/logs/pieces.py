@@ -81,7 +81,10 @@ def found_columns(present: Sequence[str], layout: Layout, source: str) -> dict[s
     if unknown := [name for name in layout.columns if name not in COLUMNS]:
         raise InvalidInput(f"columns must map from {', '.join(COLUMNS)}; got {unknown[0]!r}")
     found: dict[str, str | list[str]] = {}
+    left_out = [name for name, theirs in layout.columns.items() if not theirs and name not in _NEEDED]
     for name in COLUMNS:
+        if name in left_out:
+            continue
         theirs = layout.columns.get(name, name)
         wanted = listed(theirs)
         if name in layout.columns and (absent := [one for one in wanted if one not in present]):

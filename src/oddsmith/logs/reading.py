@@ -11,6 +11,7 @@ from oddsmith.disk import replacing
 from oddsmith.errors import BadFile, InvalidInput
 from oddsmith.experts.base import check_names
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
+from oddsmith.logs.by_column import arms_by_column, columns_by_arm
 from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.pieces import Layout, Names, Piece, log_of, names_in
 from oddsmith.logs.table import COLUMNS, Log
@@ -66,7 +67,7 @@ class LogReader:
         yield from (self._brought(log_of(piece, arms, self.experts, name, self.scale)) for piece in pieces)
 
     def read(self, source: object) -> Log:
-        """The whole log. Arms that have names and no order given are sorted."""
+        """The whole log. Arms that have names and no order given are sorted, or as columns side by side name them."""
         if isinstance(source, Log):
             return self._kept(source)
         name, found, arms = self._pieces(source, None)
@@ -74,7 +75,8 @@ class LogReader:
         if not pieces:
             raise BadFile(f"{name} must have at least one row; got none")
         if arms is None and pieces[0].arms is None and "offered" not in pieces[0].columns:
-            arms = sorted(set().union(*(names_in(piece) for piece in pieces))) or None
+            drawn = set().union(*(names_in(piece) for piece in pieces))
+            arms = arms_by_column(self.columns, drawn, name) or sorted(drawn) or None
         logs = [log_of(piece, arms, self.experts, name, self.scale) for piece in pieces]
         return self._brought(Log.concatenated(logs))
 
@@ -128,7 +130,7 @@ class LogReader:
         """Their names and arms, of an Open Bandit log where it is one and no columns are given."""
         if form == "open_bandit" or (form is None and not self.columns and open_bandit.looks_like(present)):
             return open_bandit.columns(present) | dict(self.columns), self.arms or open_bandit.arms(present)
-        return self.columns, self.arms
+        return columns_by_arm(self.columns, self.arms), self.arms
 
 
 def read_log(
@@ -141,9 +143,9 @@ def read_log(
 ) -> Log:
     """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table (pandas, polars, pyarrow, DuckDB).
 
-    `columns` maps our names to theirs, several of theirs side by side as a list; `arms` names the arms in the order of
-    their numbers, `experts` those whose predictions the column advice holds, where the log does not say so. Every row
-    is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
+    `columns` maps our names to theirs, several of theirs side by side as a list, and "" leaves one of ours out; `arms`
+    names the arms in the order of their numbers, `experts` those whose predictions the column advice holds, where the
+    log does not say so. Every row is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]})

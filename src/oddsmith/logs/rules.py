@@ -209,6 +209,7 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
         try:
             moment = one if isinstance(one, datetime) else datetime.fromisoformat(one if isinstance(one, str) else "")
         except (TypeError, ValueError) as error:
-            raise BrokenLog("time", row, f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}") from error
+            way = "write it so, or leave the column out: columns={'time': ''}, --columns time="
+            raise BrokenLog("time", row, f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: {way}") from error
         moments[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     return moments
