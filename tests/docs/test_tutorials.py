@@ -18,6 +18,7 @@ WALKED = (
     "tutorial/first-agent.md",
     "tutorial/nothing-but-clicks.md",
     "tutorial/run-a-service.md",
+    "tutorial/web-shop.md",
     "howto/rewards.md",
 )
 FILE = re.compile(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
