@@ -1,5 +1,6 @@
 """Wrong command lines, logs and policy files: one clear sentence, exit code 2, and no file left behind."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,23 @@ def test_columns_of_other_names(folder: Path, monkeypatch: Any, capsys: Any) -> 
     log = od.read_log("names.csv", columns={"arm": "shown", "reward": "clicked", "propensity": "p"})
     value = float((log.reward * (log.arm == 1) / 0.5).mean())
     assert f"arm:b   ips          {value:.4f}" in capsys.readouterr().out
+
+
+def test_a_rule_that_misses_a_column_is_told_how_to_give_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "rules_of_ours.py").write_text(
+        "import oddsmith as od\n\n\ndef make(arms):\n"
+        "    return od.FunctionExperts({'rule': lambda context, arm: float(context['device'] == arm)}, arms)\n"
+    )
+    (tmp_path / "rule.toml").write_text(
+        'arms = ["a", "b"]\n[experts.rule]\nkind = "python"\nfactory = "rules_of_ours:make"\n'
+    )
+    rows = [{"arm": "ab"[i % 2], "reward": i % 2, "context": {"age": i}} for i in range(400)]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["evaluate", "log.jsonl", "--target", "rule.toml"]) == 2
+    said = capsys.readouterr().err
+    assert "raised KeyError: 'device', which the log's contexts do not have" in said
+    assert "--columns context=age,city" in said

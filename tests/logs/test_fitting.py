@@ -187,3 +187,18 @@ def test_a_log_that_waits_for_all_rewards_leaves_the_prior() -> None:
     assert (fit.learnt, fit.waiting) == (0, 20)
     np.testing.assert_array_equal(fit.state.log_weights, gts.init().log_weights)
     assert str(fit).startswith("0 rewards learnt, 20 still waiting.")
+
+
+def test_rows_that_come_one_by_one_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Learners may take minutes: how far they are is said where no terminal is, too; batches of fixed experts fly."""
+    log = od.Log(arm=[0, 1] * 20, reward=[1, 0] * 20, context=np.arange(80.0).reshape(40, 2), propensity=[0.5] * 40)
+    monkeypatch.setattr("oddsmith.logs.fitting._TOLD_S", 0.0)
+    od.fit_log(od.auto(["a", "b"], size="small"), log)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 40
+    assert told[-1].startswith("rows ████")
+    assert "40 of 40" in told[-1]
+    od.fit_log(od.GeneralizedThompsonSampling(od.LinearExperts(np.ones((3, 2, 2))), od.square_loss), log)
+    assert capsys.readouterr().err == ""

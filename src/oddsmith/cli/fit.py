@@ -1,9 +1,10 @@
 """`oddsmith fit`: a policy's state after years of logs, as a file that `Agent.load` and the service read."""
 
 import argparse
+import time
 from pathlib import Path
 
-from oddsmith import disk, saving
+from oddsmith import disk, kernels, saving
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
@@ -15,6 +16,7 @@ from oddsmith.spelling import counted
 __all__ = ["add_commands"]
 
 _LEADERS = 10
+_LONG_S = 20.0  # after which it is worth a sentence that numba is not there
 
 
 def add_commands(commands: Commands) -> None:
@@ -44,6 +46,7 @@ def _fit(asked: argparse.Namespace) -> str:
     saving.pack(file.policy, file.policy.init(), meta)  # refuses now what could not be saved after the work
     units = units_of(asked, [file], reader(asked, file.arms, offers=file.arms is None), asked.logs)
     how, many, reading = asked.engine, asked.workers, units.reader
+    start = time.monotonic()
     with asking(str(asked.policy)):
         fitted = fit_log(file.policy, asked.logs, engine=how, workers=many, reader=reading)
     if not fitted.learnt:
@@ -58,6 +61,10 @@ def _fit(asked: argparse.Namespace) -> str:
     lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
     if reading.scale is not None:
         lines.append(f"Rewards from {units.scale.low:g} to {units.scale.high:g} were read as 0 to 1.")
+    if (took := time.monotonic() - start) > _LONG_S and kernels.compiled() is None:
+        lines.append(
+            f"It took {took:.0f} s without numba; learners take a fraction of that with the extra oddsmith[fast]."
+        )
     if file.policy.unversioned:
         lines.append("Models have no version: a load will accept any models of these names.")
     return "\n".join([*lines, "", f"state: {asked.out}"])

@@ -51,6 +51,11 @@ def _odds(log: Log, policy: Policy, state: State) -> Array:
     while done < len(log):
         try:
             places, odds = next(batches)
+        except ExpertFailed as error:
+            if not isinstance(error.__cause__, KeyError):
+                raise
+            way = "columns={'context': […]}, or --columns context=age,city"
+            raise ExpertFailed(f"{error}, which the log's contexts do not have: {way}, says what they are") from error
         except OddsmithError:
             raise
         except Exception as error:  # whatever a user's experts raise becomes one sentence

@@ -197,7 +197,8 @@ def next_step(one: Estimate) -> str:
     if not beside.ess > 0:
         return _NEXT["share"]
     more = _about(beside.n * (ESS / beside.ess - 1))
-    return f"log about {more} more {_units(one)} like these, or ask for a target nearer to the logger"
+    enough = f"log about {more} more {_units(one)} like these for any answer, and more for a narrow one"
+    return f"{enough}, or ask for a target nearer to the logger"
 
 
 def reasons(one: Estimate) -> dict[str, str]:

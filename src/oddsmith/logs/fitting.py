@@ -25,6 +25,7 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source, and which row groups of it (None: all)."""
+_TOLD_S = 30.0  # between lines of progress where no terminal is
 _LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint", "offered")
 
 
@@ -155,11 +156,12 @@ def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watche
     prior = policy.init() if policy.mergeable else None
     by_place = policy.arms is None and not policy.takes_offers
     batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
-    for batch in progress(batches, None, f"batches of {reader.rows:,} rows") if watched else batches:
+    by_batch = watched and prior is not None  # else rows are told, which come one by one
+    for batch in progress(batches, None, f"batches of {reader.rows:,} rows") if by_batch else batches:
         log = for_policy(policy, batch)
         known, places = log.rewarded(), places_of(policy, log)
         if len(known):
-            state = _folded(policy, state, prior, known, places)
+            state = _folded(policy, state, prior, known, places, watched=watched)
         seen = seen + _seen(log, known, computed=not complete(places))
         if by_place and batch.offered is not None:
             seen = seen._replace(arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)})
@@ -182,11 +184,12 @@ def _lean(policy: Policy, reader: LogReader, source: object, groups: Sequence[in
     yield from reader.batches(source, groups)
 
 
-def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places) -> State:
+def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places, *, watched: bool) -> State:
     if prior is not None or complete(places):
         start = state if prior is None else prior
         return fold(policy, state, decisions_for(policy, start, log, places), log.reward)
-    for row in log.split(1):  # experts that learn, or weights that fade: what they say depends on what came before
+    rows = log.split(1)  # experts that learn, or weights that fade: what they say depends on what came before
+    for row in progress(rows, len(log), "rows", every=_TOLD_S) if watched else rows:
         decision = decisions_for(policy, state, row, places).rows()[0]
         state = policy.update(state, decision, float(row.reward[0]))
     return state

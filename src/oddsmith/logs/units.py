@@ -22,7 +22,10 @@ def scaled(rewards: Collection[object], scale: RewardScale) -> Array:
     outside = (column < scale.low) | (column > scale.high)
     if outside.any():
         row = int(np.argmax(outside))
+        least, most = np.nanmin(column), np.nanmax(column)
         rule = f"must be in [{scale.low:g}, {scale.high:g}], the units of rewards; got {column[row]:g}"
+        many = f"{int(outside.sum()):,} of {len(column):,} rows looked at"
+        rule += f" ({many} are outside; all go from {least:g} to {most:g})"
         widen = "widen them (low and high of [reward] in the policy file, or --reward LOW HIGH), or cut such rewards"
         raise BrokenLog("reward", row, f"{rule}: {widen}")
     return np.asarray((column - scale.low) / (scale.high - scale.low))
