@@ -62,7 +62,8 @@ def test_what_was_served_follows(tmp_path: Path, kind: str, rule: Rule) -> None:
     levels = {"events": (events, events, {}), "draw": drawn, "odds": drawn, "experts": (120, 120, {})}
     assert counts(verdict) == levels | {"facts": (6, 6, {}), "states": (2, 2, {})}
     assert (verdict.experiment, verdict.decisions) == ("news", 120)
-    assert [level.name for level in verify(open_reader(str(tmp_path / "s"))).levels] == LEVELS
+    with open_reader(str(tmp_path / "s")) as reader:
+        assert [level.name for level in verify(reader).levels] == LEVELS
 
 
 @pytest.mark.parametrize("sizes", [{}, {"_WINDOW": 7, "_BEHIND": 11, "_APART": 4, "_DENSE": 2, "_CHUNK": 5}])
@@ -202,7 +203,8 @@ def test_sleepers_are_held_to_the_weights_and_to_silence(tmp_path: Path, what: s
         numbers[7 if what == "log_weights" else 5] = np.nextafter(numbers[7], -9.0) if what == "log_weights" else 0.5
         connection.execute("update events set numbers = ? where position = 2", (numbers.tobytes() + content[9 * 8 :],))
     connection.close()
-    (miss,) = verify(open_reader(str(tmp_path / "s"))).misses
+    with open_reader(str(tmp_path / "s")) as reader:
+        (miss,) = verify(reader).misses
     assert (miss.level, miss.id) == ("odds", "slept")
     assert miss.recorded.startswith(what.replace("_", " "))
 
