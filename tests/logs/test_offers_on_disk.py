@@ -200,3 +200,22 @@ def test_one_arm_is_no_choice() -> None:
     assert od.Log(**one).kind == "exact"
     two = one | {"offered": [["a"], ["b", "c"]], "propensities": [[1.0], [1.0, 0.0]]}
     assert od.Log(**two).kind == "deterministic"
+
+
+def test_a_log_of_ours_may_go_through_pandas(tmp_path: Path) -> None:
+    """Other programs keep columns, and lose what the file says about them: contexts come back all the same."""
+    columns: Any = {
+        "arm": [0, 1, 1],
+        "reward": [1, 0, 1],
+        "propensities": [[0.5, 0.5], [0.25, 0.75], [0.1, 0.9]],
+        "offered": [("a", "b"), ("b", "c"), ("a", "c")],
+        "features": [{"a": {"x": 1.5}, "b": {"x": None}}, {"b": {"x": 2.0}, "c": {"x": 3.0}}, None],
+        "context": [{"age": 52.0, "city": "Ulm"}, {"age": None, "city": "{"}, {"age": 0.1, "city": "Bonn"}],
+    }
+    od.write_log(od.Log(**columns), tmp_path / "log.parquet")
+    pd.read_parquet(tmp_path / "log.parquet")[1:].to_parquet(tmp_path / "late.parquet")
+    assert_same(od.read_log(tmp_path / "late.parquet"), od.Log(**columns)[1:])
+    frame = pd.read_parquet(tmp_path / "log.parquet")
+    frame.loc[2, "context"] = "{age: 3}"
+    with pytest.raises(od.BrokenLog, match="column context, row 2: must be JSON, as rows before are"):
+        od.read_log(frame)

@@ -120,12 +120,27 @@ def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
     return pa.array([json.dumps(encode(row), allow_nan=False) for row in rows], pa.string()), "json"
 
 
+def _is_json(values: Values) -> bool:
+    """Whether contexts are JSON objects in text, as in a log of ours that another program wrote anew."""
+    first = next((one for one in values if one is not None), None)
+    return isinstance(first, str) and first.startswith("{") and first.endswith("}")
+
+
+def _decoded(text: object, row: int) -> object:
+    try:
+        return None if text is None else decode(json.loads(text))  # type: ignore[arg-type]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BrokenLog("context", row, f"must be JSON, as rows before are; {error!s:.100}") from error
+
+
 def _column(batch: "pa.RecordBatch", name: str, theirs: str | Sequence[str], about: Mapping[str, Any]) -> Values:
     if isinstance(theirs, str):
         values = _values(batch.column(theirs), name)
         how = about.get("context") if name == "context" else None
         if how == "json":
             return [decode(json.loads(text)) for text in values]
+        if how is None and name == "context" and _is_json(values):
+            return [_decoded(text, row) for row, text in enumerate(values)]
         return values if how is None else np.reshape(values, (-1, *how))
     parts = [_values(batch.column(one), name) for one in theirs]
     if name == "context" and "context.json" in theirs:
