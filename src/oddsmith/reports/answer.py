@@ -7,6 +7,7 @@ from typing import NamedTuple
 __all__ = ["Span", "chart", "compared", "digits", "interval"]
 
 _WIDTH = 48  # characters between the ends of the axis
+_FAR = 5  # times as far as the near end: half of the interval
 
 
 class Span(NamedTuple):
@@ -20,10 +21,16 @@ class Span(NamedTuple):
 def digits(span: Span) -> int:
     """How many decimals show an interval: two digits of its half width, and an end that is not 0 never as 0.
 
+    Where one end is far away, the near one says more: two digits of how near it is.
+
     >>> digits(Span(0.028, 0.018, 0.038)), digits(Span(4.1, 3.0, 5.2)), digits(Span(0.02, 0.0002, 0.04))
     (3, 1, 4)
+    >>> digits(Span(0.42, 0.24, 3.4))
+    2
     """
     reach = (span.high - span.low) / 2
+    near = min(span.value - span.low, span.high - span.value)
+    reach = near if 0 < near < reach / _FAR else reach
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
     while places < 8 and any(end != 0 and float(f"{end:.{places}f}") == 0 for end in (span.low, span.high)):
         places += 1
