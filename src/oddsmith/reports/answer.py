@@ -30,7 +30,7 @@ def digits(span: Span) -> int:
     """
     reach = (span.high - span.low) / 2
     near = min(span.value - span.low, span.high - span.value)
-    reach = near if 0 < near < reach / _FAR else reach
+    reach = near if reach / _FAR**3 < near < reach / _FAR else reach  # and not rounding's
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
     while places < 8 and any(end != 0 and float(f"{end:.{places}f}") == 0 for end in (span.low, span.high)):
         places += 1
