@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -159,3 +160,18 @@ def test_ids_are_new_and_sorted_by_time() -> None:
     ids = [new_id() for _ in range(1000)]
     assert len(set(ids)) == 1000
     assert [id[:11] for id in ids] == sorted(id[:11] for id in ids)
+
+
+def test_a_call_with_a_fallback_gives_up_soon_where_nothing_listens() -> None:
+    """Five tries at most and about a second, however long the call may take; a number that is given stays."""
+    for retries, most in ((None, 5), (0, 1), (9, 10)):
+        world = World(LOST)
+        calls = Calls(None, world.patience(timeout=60.0, retries=retries))
+        shown: Any = world.run(calls.decide({}, fallback="a"))
+        assert shown.fallback
+        assert len(world.tries) == most
+        assert retries == 9 or world.now < 2
+    world = World(LOST)
+    with pytest.raises(od.ServiceError):
+        world.run(Calls(None, world.patience(timeout=20.0)).decide({}))
+    assert len(world.tries) > 10

@@ -72,7 +72,7 @@ class Calls(Sending):
             raise InvalidInput("fallback must be left out where an incumbent acts: its arm is what is shown")
         _check_unheard(id, deferred)
         shown = read_fallback(fallback, fields["arms"] if eligible is None else eligible)  # type: ignore[arg-type]
-        steps = self._post("/v1/decide", fields | {"deferred": True}, ServedDecision)
+        steps = self._asked(fields, partial(one_of, ServedDecision))
         return self._heard_or(
             steps,
             lambda: self._fall_back(shown, fields, id or new_id()),
@@ -104,7 +104,7 @@ class Calls(Sending):
         _check_unheard(id, deferred)
         allowed = fields["arms"] if eligible is None else eligible
         shown = read_slate_fallback(fallback, fields["slots"], allowed)  # type: ignore[arg-type]
-        steps = self._send("/v1/decide", given(fields | {"deferred": True}), read_slate)
+        steps = self._asked(fields, read_slate)
         return self._heard_or(
             steps,
             lambda: self._fall_back_slate(shown, fields, id or new_id()),

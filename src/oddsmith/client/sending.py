@@ -17,6 +17,8 @@ __all__ = ["Sending"]
 
 T = TypeVar("T")
 
+_SOON = 4  # tries after the first, about a second of pauses, where there is a fallback and nobody said how many
+
 
 @dataclass(frozen=True)
 class Sending:
@@ -92,6 +94,13 @@ class Sending:
     def _report(self) -> Steps[Reported]:
         yield from self.outbox.send(self.experiment, self.patience)
         return self.outbox.reported()
+
+    def _asked(self, fields: Mapping[str, object], read: Callable[[Any], T]) -> Steps[T]:
+        """A decision that has a fallback: deferred until its answer is here, and given up soon where nobody is."""
+        patience = self.patience
+        soon = replace(patience, retries=_SOON if patience.retries is None else patience.retries)
+        steps = persist(self._request("/v1/decide", given({**fields, "deferred": True})), read, soon)
+        return self._then_report(steps) if self.outbox else steps
 
     def _post(self, path: str, fields: Mapping[str, object], answer: Callable[..., T]) -> Steps[T]:
         return self._send(path, given(fields), partial(one_of, answer))
