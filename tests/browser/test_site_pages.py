@@ -87,7 +87,7 @@ def test_search_by_keyboard(page: Any, docs_address: str) -> None:
 
 def test_doors_of_the_first_page_open(page: Any, docs_address: str) -> None:
     page.goto(docs_address)
-    doors = page.locator(".doors a")
+    doors = page.locator(".doors strong a")
     targets = doors.evaluate_all("all => all.map(one => one.href)")
     assert len(targets) == 4
     for target in targets:
