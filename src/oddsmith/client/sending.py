@@ -17,7 +17,7 @@ __all__ = ["Sending"]
 
 T = TypeVar("T")
 
-_SOON = 4  # tries after the first, about a second of pauses, where there is a fallback and nobody said how many
+_SOON = 4  # tries after the first, about a second of pauses, where there is a fallback and `retries` is None
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,17 @@ class Sending:
         return self.outbox.reported()
 
     def _asked(self, fields: Mapping[str, object], read: Callable[[Any], T]) -> Steps[T]:
-        """A decision that has a fallback: deferred until its answer is here, and given up soon where nobody is."""
-        patience = self.patience
-        soon = replace(patience, retries=_SOON if patience.retries is None else patience.retries)
-        steps = persist(self._request("/v1/decide", given({**fields, "deferred": True})), read, soon)
-        return self._then_report(steps) if self.outbox else steps
+        """A decision that has a fallback: deferred until its answer is here, soon given up where nothing listens."""
+        soon = replace(self.patience, retries=_SOON) if self.patience.retries is None else self.patience
+        return self._send("/v1/decide", given({**fields, "deferred": True}), read, soon)
 
     def _post(self, path: str, fields: Mapping[str, object], answer: Callable[..., T]) -> Steps[T]:
         return self._send(path, given(fields), partial(one_of, answer))
 
-    def _send(self, path: str, fields: dict[str, object], read: Callable[[Any], T]) -> Steps[T]:
-        steps = persist(self._request(path, fields), read, self.patience)
+    def _send(
+        self, path: str, fields: dict[str, object], read: Callable[[Any], T], patience: Patience | None = None
+    ) -> Steps[T]:
+        steps = persist(self._request(path, fields), read, patience or self.patience)
         return self._then_report(steps) if self.outbox else steps
 
     def _request(self, path: str, fields: dict[str, object]) -> Request:
