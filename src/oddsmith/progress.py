@@ -6,11 +6,13 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import TextIO, TypeVar
 
-__all__ = ["Bar", "progress"]
+__all__ = ["Bar", "TOLD_S", "progress"]
 
 _Item = TypeVar("_Item")
 _busy = False
 _WIDTH = 24
+TOLD_S = 30.0
+"""Seconds between lines, where no terminal is, of work that may take minutes: `every` of `progress`."""
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
 
 

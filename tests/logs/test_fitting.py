@@ -195,7 +195,7 @@ def test_rows_that_come_one_by_one_are_told(
     """Learners may take minutes: how far they are is said where no terminal is, too; batches of fixed experts fly."""
     columns: Any = {"arm": [0, 1] * 20, "reward": [1, 0] * 20, "context": np.arange(80.0).reshape(40, 2)}
     log = od.Log(**columns)
-    monkeypatch.setattr("oddsmith.logs.fitting._TOLD_S", 0.0)
+    monkeypatch.setattr("oddsmith.logs.fitting.TOLD_S", 0.0)
     od.fit_log(od.auto(["a", "b"], size="small"), log)
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 40

@@ -14,13 +14,11 @@ from oddsmith.experts.base import Experts
 from oddsmith.fingerprint import difference
 from oddsmith.policies.base import Policy
 from oddsmith.policies.judge import judge, judge_from_json, judge_to_json
-from oddsmith.progress import progress
+from oddsmith.progress import TOLD_S, progress
 from oddsmith.storage.base import Reading
 from oddsmith.storage.folding import roster_change
 
 __all__ = ["judge_of", "verify"]
-
-_TOLD_S = 30.0  # between lines of progress where no terminal is: models may take minutes
 
 
 def verify(
@@ -103,7 +101,7 @@ class _Proof:
         panel, start = Panel(), start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
-        for visit in progress(visits, self.decisions, "experts", every=_TOLD_S):
+        for visit in progress(visits, self.decisions, "experts", every=TOLD_S):
             place = visit.line.id, visit.line.position
             self.experts.take(*place, panel.advice_answer(visit))
             if _needs_models(visit, self.arbiter):

@@ -19,13 +19,12 @@ from oddsmith.logs.kinds import LogKind
 from oddsmith.logs.reading import LogReader
 from oddsmith.logs.table import Log
 from oddsmith.policies.base import Policy, check_policy, fold
-from oddsmith.progress import progress
+from oddsmith.progress import TOLD_S, progress
 
 __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source, and which row groups of it (None: all)."""
-_TOLD_S = 30.0  # between lines of progress where no terminal is
 _LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint", "offered")
 
 
@@ -189,7 +188,7 @@ def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places
         start = state if prior is None else prior
         return fold(policy, state, decisions_for(policy, start, log, places), log.reward)
     rows = log.split(1)  # experts that learn, or weights that fade: what they say depends on what came before
-    for row in progress(rows, len(log), "rows", every=_TOLD_S) if watched else rows:
+    for row in progress(rows, len(log), "rows", every=TOLD_S) if watched else rows:
         decision = decisions_for(policy, state, row, places).rows()[0]
         state = policy.update(state, decision, float(row.reward[0]))
     return state
