@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import oddsmith as od
+from oddsmith.offer import arm_records, arm_rows
 from offers import by_name, context, features, gts, shared, taught
 
 pytestmark = pytest.mark.filterwarnings("ignore::oddsmith.errors.NoExploration")
@@ -39,12 +40,12 @@ def test_every_form_of_arms_gives_the_same_odds(form: str) -> None:
 def test_an_offer_says_what_there_is_to_choose_from() -> None:
     offer = od.offered({"hour": 9}, FORMS["dict"])
     assert isinstance(offer, od.Offer)
-    assert offer.records() == [{"hour": 9, "topic": "sports", "age": 2.0}, {"hour": 9, "topic": "tech", "age": 0.5}]
+    assert arm_records(offer) == [{"hour": 9, "topic": "sports", "age": 2.0}, {"hour": 9, "topic": "tech", "age": 0.5}]
     with pytest.raises(od.InvalidInput, match="'hour' in both"):
-        od.offered({"hour": 9}, {"a": {"hour": 3}}).records()
+        arm_records(od.offered({"hour": 9}, {"a": {"hour": 3}}))
     schemas = od.Schema(numbers=("hour",)), od.Schema(numbers=("age",), categories=("topic",), buckets=2)
-    assert offer.rows(*schemas)[:, :2].tolist() == [[9.0, 2.0], [9.0, 0.5]]
-    assert od.offered([1.0], {"a": [2.0, None], "b": None}).rows()[0].tolist()[:2] == [1.0, 2.0]
+    assert arm_rows(offer, *schemas)[:, :2].tolist() == [[9.0, 2.0], [9.0, 0.5]]
+    assert arm_rows(od.offered([1.0], {"a": [2.0, None], "b": None}))[0].tolist()[:2] == [1.0, 2.0]
 
 
 def test_sleepers_and_the_only_arm() -> None:

@@ -14,7 +14,19 @@ from oddsmith.arrays import Array
 from oddsmith.contexts import has_names, is_table, named_rows, numbers, one, shown
 from oddsmith.errors import InvalidInput
 
-__all__ = ["AnyOffer", "Encoder", "LONGEST_NAME", "MOST_ARMS", "Offer", "OfferBatch", "feature_numbers", "offered"]
+__all__ = [
+    "AnyOffer",
+    "Encoder",
+    "LONGEST_NAME",
+    "MOST_ARMS",
+    "Offer",
+    "OfferBatch",
+    "arm_records",
+    "arm_rows",
+    "encoded_offer",
+    "feature_numbers",
+    "offered",
+]
 
 MOST_ARMS = 1000
 """Arms in one offer."""
@@ -38,9 +50,10 @@ class Offer:
     `features` are dicts or arrays of numbers, all of one kind, None for an arm of which nothing is known; or None. A
     record of a decision may hold those of the drawn arm alone.
 
-    >>> offer = offered({"hour": 9}, {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}})
-    >>> offer.arms, offer.records()[1]
-    (('article-17', 'article-18'), {'hour': 9, 'age_h': 0.5})
+    >>> known = {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}}
+    >>> offer = Offer({"hour": 9}, ("article-17", "article-18"), known)
+    >>> offer.arms, offer.known("article-18")
+    (('article-17', 'article-18'), {'age_h': 0.5})
     """
 
     context: Any
@@ -57,28 +70,18 @@ class Offer:
         """This offer alone, as a batch has many."""
         return (self,)
 
-    def rows(self, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
-        """Numbers (K, d), a row for each arm: those of the context, then those of the arm."""
-        context, features = _context_numbers(self.context, schema), _feature_numbers(self, self.arms, arm_schema)
-        return _joined(context, features)
+    def known(self, arm: str) -> Any:
+        """What is known of an arm; refused where the record holds the drawn arm's features alone."""
+        if self.features is None:
+            return None
+        if arm not in self.features:
+            raise InvalidInput(f"features of all arms are needed here; this record has none of {arm!r:.40}")
+        return self.features[arm]
 
     def only(self, arm: int) -> "Offer":
         """The offer of one arm alone."""
         name = self.arms[arm]
-        return Offer(self.context, (name,), None if self.features is None else {name: _known(self, name)})
-
-    def encoded(self, schema: Encoder | None, arm_schema: Encoder | None) -> "Offer":
-        """This offer with each arm's row of numbers as its features, and no context; of the drawn arm, if alone."""
-        arms = self.arms if self.features is None else [arm for arm in self.arms if arm in self.features]
-        table = _joined(_context_numbers(self.context, schema), _feature_numbers(self, arms, arm_schema))
-        return Offer(None, self.arms, dict(zip(arms, table, strict=True)))
-
-    def records(self) -> list[dict[str, object]]:
-        """A dict for each arm: the context's entries, then the arm's."""
-        shared = {} if self.context is None else one(self.context)
-        if not isinstance(shared, Mapping):
-            raise InvalidInput(f"context must be a dict beside features that are dicts; got {shown(shared)}")
-        return [_record(shared, arm, _known(self, arm)) for arm in self.arms]
+        return Offer(self.context, (name,), None if self.features is None else {name: self.known(name)})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -105,22 +108,6 @@ class OfferBatch:
     def context(self) -> list[Any]:
         """The contexts, one for each offer."""
         return [offer.context for offer in self.offers]
-
-    def rows(self, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
-        """Numbers (n, K, d), of each offer what it gives by itself."""
-        blocks = [offer.rows(schema, arm_schema) for offer in self.offers]
-        if len({block.shape for block in blocks}) > 1:
-            widths = sorted({block.shape[-1] for block in blocks})
-            raise InvalidInput(f"offers must have as many numbers for each arm; got {widths[0]} and {widths[-1]}")
-        return np.stack(blocks)
-
-    def encoded(self, schema: Encoder | None, arm_schema: Encoder | None) -> "OfferBatch":
-        """The offers with rows of numbers as features."""
-        return OfferBatch(tuple(offer.encoded(schema, arm_schema) for offer in self.offers))
-
-    def records(self) -> list[dict[str, object]]:
-        """A dict for each arm of each offer, one offer after the other."""
-        return [record for offer in self.offers for record in offer.records()]
 
 
 AnyOffer: TypeAlias = Offer | OfferBatch
@@ -150,6 +137,42 @@ def offered(context: Any, arms: object) -> Offer:
         return Offer(context, checked)
     _check_kinds(checked, features)
     return Offer(context, checked, dict(zip(checked, features, strict=True)))
+
+
+def arm_rows(offer: AnyOffer, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
+    """Numbers (K, d) of an offer, (n, K, d) of a batch: a row for each arm, the context's numbers, then the arm's."""
+    if isinstance(offer, Offer):
+        context, features = _context_numbers(offer.context, schema), _feature_numbers(offer, offer.arms, arm_schema)
+        return _joined(context, features)
+    blocks = [arm_rows(one, schema, arm_schema) for one in offer.offers]
+    if len({block.shape for block in blocks}) > 1:
+        widths = sorted({block.shape[-1] for block in blocks})
+        raise InvalidInput(f"offers must have as many numbers for each arm; got {widths[0]} and {widths[-1]}")
+    return np.stack(blocks)
+
+
+def encoded_offer(offer: AnyOffer, schema: Encoder | None, arm_schema: Encoder | None) -> AnyOffer:
+    """The offer with each arm's row of numbers as its features, and no context; of the drawn arm, if alone."""
+    if isinstance(offer, OfferBatch):
+        return OfferBatch(tuple(_encoded(one, schema, arm_schema) for one in offer.offers))
+    return _encoded(offer, schema, arm_schema)
+
+
+def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
+    """A dict for each arm, one offer after the other: the context's entries, then the arm's."""
+    found = []
+    for each in offer.offers:
+        shared = {} if each.context is None else one(each.context)
+        if not isinstance(shared, Mapping):
+            raise InvalidInput(f"context must be a dict beside features that are dicts; got {shown(shared)}")
+        found += [_record(shared, arm, each.known(arm)) for arm in each.arms]
+    return found
+
+
+def _encoded(offer: Offer, schema: Encoder | None, arm_schema: Encoder | None) -> Offer:
+    arms = offer.arms if offer.features is None else [arm for arm in offer.arms if arm in offer.features]
+    table = _joined(_context_numbers(offer.context, schema), _feature_numbers(offer, arms, arm_schema))
+    return Offer(None, offer.arms, dict(zip(arms, table, strict=True)))
 
 
 def feature_numbers(arms: Sequence[str], features: Sequence[Any], read: Callable[[Any], Array]) -> Array:
@@ -229,15 +252,6 @@ def _words(kind: object) -> str:
     return "a dict" if kind == -1 else f"{kind} numbers"
 
 
-def _known(offer: Offer, arm: str) -> Any:
-    """What is known of an arm; refused where the record holds the drawn arm's features alone."""
-    if offer.features is None:
-        return None
-    if arm not in offer.features:
-        raise InvalidInput(f"features of all arms are needed here; this record has none of {arm!r:.40}")
-    return offer.features[arm]
-
-
 def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, object]:
     if own is None:
         return dict(shared)
@@ -259,7 +273,7 @@ def _context_numbers(context: Any, schema: Encoder | None) -> Array:
 
 def _feature_numbers(offer: Offer, arms: Sequence[str], schema: Encoder | None) -> Array:
     """Numbers (arms, d) of the features; no columns where nothing is known of any arm."""
-    known = [_known(offer, arm) for arm in arms]
+    known = [offer.known(arm) for arm in arms]
     if schema is not None:
         return feature_numbers(arms, [{} if row is None else row for row in known], schema.encode)
     if offer.features is None:

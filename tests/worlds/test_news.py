@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.offer import arm_rows
 from oddsmith.worlds import NewsWorld
 from oddsmith.worlds.news import ARTICLE_COLUMNS
 
@@ -17,7 +18,7 @@ def offers(world: NewsWorld, steps: int, runs: int = 1, seed: int = 0) -> list[l
 
 
 def same(one: od.Offer, other: od.Offer) -> bool:
-    return one.arms == other.arms and np.array_equal(one.rows(), other.rows())
+    return one.arms == other.arms and np.array_equal(arm_rows(one), arm_rows(other))
 
 
 def test_the_same_seed_is_the_same_world_however_many_runs_there_are_and_in_any_order() -> None:

@@ -13,7 +13,6 @@ from oddsmith import kernels
 from oddsmith.arrays import Array, Bools, Real
 from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.failures import Record
 from oddsmith.offer import AnyOffer
 from oddsmith.weights import greedy, vote
 
@@ -68,6 +67,11 @@ class Experts:
             return False
 
         @property
+        def wraps(self) -> bool:
+            """Whether it asks other banks, and learns what they learn."""
+            return False
+
+        @property
         def own(self) -> bool:
             """Whether `advise` runs no code but the library's own, which a guard need not time."""
             return False
@@ -88,7 +92,7 @@ class Experts:
             return False
     else:
         arms = version = None
-        learns = own = unversioned = takes_offers = False
+        learns = wraps = own = unversioned = takes_offers = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward; fixed experts have none."""
@@ -131,8 +135,8 @@ class Experts:
         """Banks that can fail on their own and are this one side by side; empty where it cannot be taken apart."""
         return ()
 
-    def records(self) -> list[Record]:
-        """The failures that this bank, and those inside, have counted."""
+    def records(self) -> list[Any]:
+        """The failures that this bank, and those inside, have counted (see `experts.guard`)."""
         return []
 
 
@@ -140,6 +144,7 @@ class Wrapper(Experts):
     """A bank around another one: what a wrapper does not change is the inner bank's."""
 
     experts: Experts
+    wraps = True
 
     @property
     def names(self) -> Sequence[str]:
@@ -174,7 +179,7 @@ class Wrapper(Experts):
         wrapper: Any = self
         return () if self.learns else tuple(replace(wrapper, experts=part) for part in self.experts.split())
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[Any]:
         return self.experts.records()
 
 

@@ -8,7 +8,7 @@ from oddsmith.decision import Context, Decision, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Fused, Wrapper, arms_needed, check_bank
 from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, Offer
+from oddsmith.offer import AnyOffer, Offer, encoded_offer
 
 __all__ = ["Encoded"]
 
@@ -66,7 +66,7 @@ class Encoded(Wrapper):
 
     def _encoded(self, context: Context) -> Context:
         if isinstance(context, AnyOffer):
-            return context.encoded(self.schema, self.arm_schema)
+            return encoded_offer(context, self.schema, self.arm_schema)
         if self.schema is None:
             raise arms_needed(self)
         return self.schema.encode(context)

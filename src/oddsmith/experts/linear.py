@@ -13,7 +13,7 @@ from oddsmith.decision import Context, State
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.base import Experts, Fused, check_names, numbered, refuse_offer
 from oddsmith.experts.covers import Cover
-from oddsmith.offer import AnyOffer
+from oddsmith.offer import AnyOffer, arm_rows
 
 __all__ = ["LinearExperts"]
 
@@ -95,7 +95,7 @@ class LinearExperts(Experts):
         """Predictions of arms that come with the call; a row's score is a function of that row alone."""
         if not self.takes_offers:
             refuse_offer(self, offer, "give weights (N, d), and no arms")
-        features = self._features(offer.rows())
+        features = self._features(arm_rows(offer))
         return _LINKS[self.link](row_products(features, self._columns)).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:

@@ -21,7 +21,7 @@ from oddsmith.experts.base import (
     refuse_offer,
 )
 from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, ordered
-from oddsmith.offer import AnyOffer, Offer
+from oddsmith.offer import AnyOffer, Offer, arm_records, arm_rows
 from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
@@ -138,7 +138,7 @@ class ModelExperts(Experts):
         if self.arms is not None:
             refuse_offer(self, offer)
         if not self._bare and any(map(_has_names, offer.offers)):
-            frame = as_frame(offer.records())
+            frame = as_frame(arm_records(offer))
             if len(offer.arms) == 1:  # of which nothing need be known
                 return frame
             known = [row for one in offer.offers for row in (one.features or {}).values() if row is not None]
@@ -146,7 +146,7 @@ class ModelExperts(Experts):
             for name, model in self.models.items():
                 check_arms_differ(frame, model, name=name, of_arms=of_arms)
             return frame
-        rows = offer.rows()
+        rows = arm_rows(offer)
         return rows.reshape(-1, rows.shape[-1])
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:

@@ -20,6 +20,7 @@ class Stacked(Experts):
     """Banks side by side, made by `stack`: experts in the order of the banks, one state for each bank."""
 
     banks: tuple[Experts, ...]
+    wraps = True
 
     def __post_init__(self) -> None:
         if not self.banks:

@@ -190,8 +190,8 @@ class Log:
 
         >>> Log(arm=[0], reward=[1]).require("weights")
         Traceback (most recent call last):
-        oddsmith.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this one \
-is unknown (it has no propensities), which allows learning from it (fit_log) and a reward model (dm)
+        oddsmith.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this \
+one is unknown (it has no propensities), which allows learning from it (fit_log) and a reward model (dm)
         """
         if use not in USES:
             raise InvalidInput(f"use must be one of {', '.join(USES)}; got {use!r}")

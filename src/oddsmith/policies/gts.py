@@ -10,8 +10,7 @@ from oddsmith import kernels, weights
 from oddsmith.arrays import Array, Bools, Ints, Real, number
 from oddsmith.decision import Context, Decision, Odds, Step
 from oddsmith.errors import InvalidInput, OrderMatters, OutOfDomain
-from oddsmith.experts.base import Experts, Wrapper, checked_predictions
-from oddsmith.experts.stack import Stacked
+from oddsmith.experts.base import Experts, checked_predictions
 from oddsmith.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
 from oddsmith.offer import Offer
 from oddsmith.policies.explanation import Explanation
@@ -58,8 +57,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        wraps = isinstance(self.experts, Wrapper | Stacked)
-        if type(self.experts).update is not Experts.update and not self.experts.learns and not wraps:
+        own_update = type(self.experts).update is not Experts.update and not self.experts.wraps
+        if own_update and not self.experts.learns:
             kind = type(self.experts).__name__
             raise InvalidInput(f"experts that learn must say learns = True; {kind} overrides update and does not")
         if not callable(self.loss):

@@ -9,7 +9,7 @@ from oddsmith.contexts import numbers
 from oddsmith.decision import Context
 from oddsmith.errors import InvalidInput
 from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer
+from oddsmith.offer import AnyOffer, arm_rows
 
 __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
@@ -39,7 +39,7 @@ def read_features(context: Context, schema: Schema | None, arm_schema: Schema | 
     array([0., 1.])
     """
     if isinstance(context, AnyOffer):
-        encoded = context.rows(schema, arm_schema)
+        encoded = arm_rows(context, schema, arm_schema)
         return encoded if schema is None and arm_schema is None else _completed(encoded)
     if schema is None:
         return numbers(context, "give the policy a schema=Schema(…), which reads names")
