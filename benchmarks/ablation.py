@@ -19,11 +19,11 @@ from benchmarks.contenders import Ours
 from benchmarks.entries import Entry
 from benchmarks.games import LABELLED, NOISES
 from benchmarks.timing import table
-from oddsmith.engines import each
 from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
-from oddsmith.experts.features import Curves, Plain
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
-from oddsmith.progress import progress
+from oddsmith.experts.learners.features import Curves, Plain
+from oddsmith.logs.engines import each
+from oddsmith.logs.progress import progress
 
 CURVED, FOREST = Ridge(Curves(128)), Forest(16)
 TWO, PRIOR = (CURVED, FOREST), (0.1, 0.1, 0.8)

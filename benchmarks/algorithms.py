@@ -9,7 +9,7 @@ import numpy as np
 import oddsmith as od
 from benchmarks.timing import interleaved, table
 from benchmarks.told import Compared, Told, release
-from oddsmith import kernels
+from oddsmith.core import kernels
 
 ARMS, DIM, STEPS = 10, 20, 200
 RNG = np.random.default_rng(0)

@@ -31,8 +31,8 @@ import oddsmith
 from benchmarks import click_worlds, standing_report
 from benchmarks.entries import Entry, entries
 from benchmarks.games import CHOICES, FAMILIES, NOISES, RULES, Game, choices, labelled
-from oddsmith.engines import ENGINES, each
-from oddsmith.progress import progress
+from oddsmith.logs.engines import ENGINES, each
+from oddsmith.logs.progress import progress
 
 HERE = Path(__file__).parent
 SHARED = Path("../shared/data")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.games import Game, Round
-from oddsmith.arrays import Array, Bools, Ints
+from oddsmith.core.arrays import Array, Bools, Ints
 
 KINDS = ("plain", "categories", "missing", "interplay", "two_good", "drifting", "codes")
 SIZES: dict[str, tuple[int, ...]] = {"categories": (3, 30, 12), "codes": (12, 30), "plain": ()}

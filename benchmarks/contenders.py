@@ -6,7 +6,7 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.games import Game, Round
-from oddsmith.offer import offered
+from oddsmith.contexts.offers import offered
 
 
 class Player(Protocol):

@@ -18,12 +18,12 @@ from benchmarks.coverage_batch import THRESHOLD, Column, Played, columns
 from benchmarks.coverage_worlds import WORLDS, World
 from benchmarks.timing import table
 from benchmarks.told import Compared, Told
-from oddsmith.engines import each
 from oddsmith.evaluation import Bets, Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
-from oddsmith.evaluation.betting import log_wealth
+from oddsmith.evaluation.bets import log_wealth
 from oddsmith.evaluation.intervals import mean_bets
-from oddsmith.evaluation.running import Sums, log_evidence, running_sums
+from oddsmith.evaluation.mean_bounds import Sums, log_evidence, running_sums
 from oddsmith.logs import Log
+from oddsmith.logs.engines import each
 
 LEVEL = 0.95
 NEEDED = -log((1 - LEVEL) / 2)  # evidence against a value on one side

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.coverage_worlds import World
-from oddsmith.evaluation.betting import log_wealth
+from oddsmith.evaluation.bets import log_wealth
 from oddsmith.evaluation.diagnostics import ERRORS, ESS, EVIDENCE, MISSING, OFF, SHARE
 from oddsmith.evaluation.ends import beta_interval, normal_interval
 

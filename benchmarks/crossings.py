@@ -18,7 +18,7 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.timing import table
-from oddsmith.engines import each
+from oddsmith.logs.engines import each
 
 CATEGORIES = ("shoes", "jackets", "toys", "garden", "books")
 DEVICES, SHARES = ("phone", "laptop", "tablet"), (0.5, 0.35, 0.15)

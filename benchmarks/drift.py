@@ -17,7 +17,7 @@ import oddsmith as od
 from benchmarks.contenders import Ours
 from benchmarks.games import Round
 from benchmarks.timing import table
-from oddsmith.engines import each
+from oddsmith.logs.engines import each
 
 ORDERED = ("eeg_eye_state", "bank_marketing", "ozone_1hr", "wall_robot24")
 CHANGED = ("pendigits", "wall_robot24")

@@ -107,7 +107,7 @@ def race(folder: Path, events: int) -> dict[str, dict[str, Any]]:
 
 
 def draw(sizes: list[int], seconds: dict[str, list[float]], path: Path) -> None:
-    from oddsmith.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
+    from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
 
     figure, (panel,) = panels()
     for i, (loop, values) in enumerate(seconds.items()):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
 
 LABELLED, CHOICES = ("labels", "clicks"), ("rows", "groups", "routing")
 FAMILIES = (*LABELLED, "worlds", *CHOICES)

@@ -8,8 +8,8 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.timing import Timing, interleaved, table
-from oddsmith import kernels
-from oddsmith.reports.style import COLOURS, EDGE, MARKERS, legend, panels, save
+from oddsmith.core import kernels
+from oddsmith.files.reports.style import COLOURS, EDGE, MARKERS, legend, panels, save
 
 EXPERTS, ARMS, FEATURES = (8, 64, 512, 4_096, 65_536), (2, 10, 100), 20
 LARGE, LARGE_ARMS, LARGE_FEATURES = (65_536, 262_144, 1_000_000), 10, 16

@@ -169,7 +169,7 @@ def service_walks(folder: Path) -> dict[str, Walk]:
     What the service does without being called (it looks for new events four times a second) is no hop of a decision.
     """
     sys.path.insert(0, str(TESTS))
-    from service.served import CONTEXT, here, place
+    from server.served import CONTEXT, here, place
 
     with Trace() as trace, here(place(folder)) as served:
         served.post("decide", {"id": "first", "context": CONTEXT})
@@ -195,7 +195,7 @@ def evaluate_walk(folder: Path) -> Walk:
     """`oddsmith evaluate` of a policy file on a log of 2,000 rows, with a report."""
     from oddsmith.cli.main import main
     from oddsmith.logs import Log
-    from oddsmith.logs.reading import write_log
+    from oddsmith.logs.formats import write_log
 
     rng = np.random.default_rng(2)
     arm, context = rng.integers(0, 3, 2000), rng.normal(size=(2000, 2))

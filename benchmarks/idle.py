@@ -22,12 +22,12 @@ from typing import NamedTuple
 import httpx
 import numpy as np
 
-from oddsmith.storage import SQLiteReader
+from oddsmith.server.store import SQLiteReader
 
 __all__ = ["Cost", "cpu_of", "idle", "report", "served"]
 
 FILES = 1024
-_BEFORE = "import oddsmith.service.experiment as e\ne._ERASE_EVERY = 20.0\n"
+_BEFORE = "import oddsmith.server.experiment.experiment as e\ne._ERASE_EVERY = 20.0\n"
 
 
 class Cost(NamedTuple):

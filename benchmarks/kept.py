@@ -22,7 +22,7 @@ import oddsmith
 from benchmarks.bakeoff import code
 from benchmarks.timing import machine
 from benchmarks.told import Compared, Told, told
-from oddsmith import disk
+from oddsmith.files import disk
 
 HERE = Path(__file__).parent
 PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser", "river", "contextualbandits")

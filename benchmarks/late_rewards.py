@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.service import follower as following
-from oddsmith.service.clock import Clock
-from oddsmith.service.deciding import decide
-from oddsmith.service.experiment import Experiment
-from oddsmith.service.messages import DecideEntry
-from oddsmith.service.opening import open_experiments
-from oddsmith.storage.events import Reward
+from oddsmith.server.experiment import follower as following
+from oddsmith.server.experiment.clock import Clock
+from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.decisions import decide
+from oddsmith.server.messages.calls import DecideEntry
+from oddsmith.server.store.events import Reward
 
 ARMS, FEATURES = 4, 8
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oddsmith as od
-from oddsmith.experts.base import Experts
-from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.core.experts import Experts
+from oddsmith.core.gts import GeneralizedThompsonSampling
 
 ARMS, FEATURES, WINDOW, EVERY = 4, 4, 60, 500
 RULES = ("rewrites", "ignored", "again", "weights", "arrives")

@@ -17,10 +17,10 @@ from benchmarks.contenders import Ours, OursOnOffers, Player, Vowpal
 from benchmarks.games import Game, Round
 from benchmarks.timing import Timing, interleaved, machine, table
 from benchmarks.told import Compared, Told, release
-from oddsmith import kernels
+from oddsmith.core import kernels
 from oddsmith.experts.learners import Forest, Learner, LearningExperts
+from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
 from oddsmith.policies.auto import SIZES
-from oddsmith.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
 
 ARMS, DIM, CHUNK, ROUNDS = 10, 20, 500, 9
 FEATURES, MANY_ARMS = (5, 20, 80, 320), (2, 10, 50)

@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.offers_served import CONTEXT, FEATURES, Asked, calls_of
 from benchmarks.timing import table
-from oddsmith.service.app import make_app
-from oddsmith.service.deciding import decide
-from oddsmith.service.experiment import Experiment
-from oddsmith.service.messages import Decide
-from oddsmith.service.opening import open_experiments
+from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.app import make_app
+from oddsmith.server.http.decisions import decide
+from oddsmith.server.messages.calls import Decide
 
 SIZES, EXPERTS = (10, 50, 1000), 64
 TABLES = ("events", "contexts", "features", "names")

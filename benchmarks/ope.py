@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
-from oddsmith.engines import each
 from oddsmith.evaluation import clipped_ips, cross_fit, diagnose, dm, dr, ips, shrunk_dr, snips, switch_dr
+from oddsmith.files.reports.style import COLOURS, INK, MARKERS, panels, save
 from oddsmith.logs import Log
-from oddsmith.reports.style import COLOURS, INK, MARKERS, panels, save
+from oddsmith.logs.engines import each
 
 SETS = (
     "covertype15k",

@@ -27,10 +27,10 @@ import psutil
 from benchmarks.offers_served import Asked, decide_request, teach
 from benchmarks.service_load import Load, Server, load, request
 from benchmarks.timing import table
-from oddsmith.service.app import make_app
-from oddsmith.service.doors.personalizer.entrance import Personalizer
-from oddsmith.service.opening import open_experiments
-from oddsmith.service.server import serve
+from oddsmith.server.compat.personalizer.entrance import Personalizer
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.app import make_app
+from oddsmith.server.http.server import serve
 
 ACTIONS, NUMBERS, WORDS, CONTEXT, KNOWN, LEARNT, CALLS = 50, 30, 10, 10, 500, 300, 128
 POLICY = 'name = "news"\nseed = 7\n[policy]\nkind = "auto"\n[service]\nstore = "news.sqlite"\n'

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.audit import export, verify
-from oddsmith.experts.answered import RecordedAdvice
-from oddsmith.policies.judge import judge, judge_to_json
-from oddsmith.storage import DecisionMade, DefaultReward, Event, Reward, SQLiteStore, advance, open_reader, restore
-from oddsmith.weights import greedy
+from oddsmith.core.weights import greedy
+from oddsmith.experts.answers import RecordedAdvice
+from oddsmith.server.audit import export, verify
+from oddsmith.server.fold.fold import advance, restore
+from oddsmith.server.fold.judge import judge, judge_to_json
+from oddsmith.server.store import DecisionMade, DefaultReward, Event, Reward, SQLiteStore, open_reader
 
 __all__ = ["main"]
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.service_load import ARMS, EXPERTS, FEATURES, policy_file
-from oddsmith.decision import draw
-from oddsmith.service.opening import Opened, open_experiments
-from oddsmith.storage import DecisionMade, Event, Folded, Reward, restore, save_snapshot
+from oddsmith.core.decision import draw
+from oddsmith.server.experiment.start import Opened, open_experiments
+from oddsmith.server.fold.fold import Folded, restore, save_snapshot
+from oddsmith.server.store import DecisionMade, Event, Reward
 
 _BATCH = 2000
 _LATE = 700  # decisions between a decision and its reward

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
-from oddsmith.engines import each
 from oddsmith.evaluation import served_as_logged
 from oddsmith.logs import Log
+from oddsmith.logs.engines import each
 
 ARMS = 5
 FLOOR = 0.02

@@ -20,11 +20,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.service_load import Load, Server, load
-from oddsmith.policies.judge import judge_from_json
-from oddsmith.storage import PostgresReader, restore
-from oddsmith.weights import posterior
-from storage.samples import WithoutSnapshots
-from storage.server import Server as Database
+from oddsmith.core.weights import posterior
+from oddsmith.server.fold.fold import restore
+from oddsmith.server.fold.judge import judge_from_json
+from oddsmith.server.store import PostgresReader
+from server.store.postgres_server import Server as Database
+from server.store.samples import WithoutSnapshots
 
 
 def posterior_at(server: Server) -> Any:

@@ -19,11 +19,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from benchmarks.service_load import policy_file
-from oddsmith.service.app import make_app
-from oddsmith.service.messages import Decide
-from oddsmith.service.opening import open_experiments
-from oddsmith.service.server import serve
-from oddsmith.storage import Event, Receipt
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.app import make_app
+from oddsmith.server.http.server import serve
+from oddsmith.server.messages.calls import Decide
+from oddsmith.server.store import Event, Receipt
 
 
 class Forgetful:

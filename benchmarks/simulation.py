@@ -9,10 +9,10 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.timing import Timing, interleaved, table
-from oddsmith import kernels
+from oddsmith.core import kernels
+from oddsmith.files.reports.style import COLOURS, EDGE, legend, panels, save
 from oddsmith.lab import simulate
-from oddsmith.reports.style import COLOURS, EDGE, legend, panels, save
-from oddsmith.worlds import TableWorld
+from oddsmith.lab.worlds import TableWorld
 
 CONTEXTS, ARMS = 20, 10
 EXPERTS = (8, 64, 256, 1_024, 4_096, 16_384, 65_536)
@@ -36,7 +36,7 @@ def limits() -> dict[str, Callable[[], int]]:
     """What this machine can do: exponentials of numbers in the cache by our own kernel, and bytes copied."""
     from numba import njit
 
-    from oddsmith.kernels.vectormath import exp
+    from oddsmith.experts.kernels.vectormath import exp
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def exponentials(x: Any, y: Any, times: int) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.standing_tables import AIMS, aimed, by_set, league, summary, unfinished
 from benchmarks.standings import AUTO, Field, answers, fields
-from oddsmith.reports import Figure, Section, Table, write
-from oddsmith.reports.style import COLOURS, EDGE, INK, SOFT, legend, panels, plain, svg
+from oddsmith.files.reports import Figure, Section, Table, write
+from oddsmith.files.reports.style import COLOURS, EDGE, INK, SOFT, legend, panels, plain, svg
 
 
 def report(records: list[dict[str, Any]], out: Path | None) -> str:

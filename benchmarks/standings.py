@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks.games import CHOICES
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
 
 AUTO = "oddsmith: auto"
 LEAST = 1e-3

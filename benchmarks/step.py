@@ -9,7 +9,7 @@ import oddsmith as od
 from benchmarks import peers
 from benchmarks.timing import Timing, interleaved, table
 from benchmarks.told import Compared, Told, release
-from oddsmith import kernels
+from oddsmith.core import kernels
 
 EXPERTS, ARMS, FEATURES, STEPS, ROUNDS = 64, 10, 20, 1000, 15
 

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import oddsmith as od
-from oddsmith.storage import DecisionMade, PostgresStore, Reward, SQLiteStore, Store, restore, save_snapshot
+from oddsmith.server.fold.fold import restore, save_snapshot
+from oddsmith.server.store import DecisionMade, PostgresStore, Reward, SQLiteStore, Store
 
 __all__ = ["main"]
 

@@ -79,8 +79,8 @@ def _server(folder: Path) -> Iterator[tuple[int, int]]:
     import sys
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from oddsmith.service.keys import create
-    from service.served import place, process
+    from oddsmith.server.http.keys import create
+    from server.served import place, process
 
     create(folder / "keys.json", "one", ["admin"])
     files = [place(folder, f"e{number}") for number in range(MANY)]

@@ -23,14 +23,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import oddsmith as od
+from oddsmith.files.reports import Figure, Section, Table, write
+from oddsmith.files.reports.answer import chart, digits, interval
+from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, INK, band, legend, panels, svg
 from oddsmith.lab import Run, simulate
 from oddsmith.lab.leaders import interval_of
 from oddsmith.lab.run import mean_and_error
-from oddsmith.progress import progress
-from oddsmith.reports import Figure, Section, Table, write
-from oddsmith.reports.answer import chart, digits, interval
-from oddsmith.reports.style import COLOURS, DASHES, EDGE, INK, band, legend, panels, svg
-from oddsmith.worlds import TableWorld
+from oddsmith.lab.worlds import TableWorld
+from oddsmith.logs.progress import progress
 
 ARMS = tuple(str(digit) for digit in range(10))
 GAMMA = 0.01

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import oddsmith as od
-from oddsmith.progress import progress
-from oddsmith.reports import Figure, Section, Table, write
-from oddsmith.reports.style import COLOURS, DASHES, EDGE, SOFT, legend, panels, svg
+from oddsmith.files.reports import Figure, Section, Table, write
+from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, SOFT, legend, panels, svg
+from oddsmith.logs.progress import progress
 
 POLICY = 'seed = 7\n[policy]\nkind = "auto"\ngamma = 0.1\n[service]\ntimeout_ms = 2000\n'
 VISITS, PART = 400, 80

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from storage.server import Server
+    from server.store.postgres_server import Server
 
 # Tests run in one process for each core, where more threads of linear algebra only spin; numpy reads this when loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,7 +40,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture(params=["numpy", "numba"])
 def any_kernels(request: Any) -> Iterator[str]:
     """Run the test on numpy alone, and with the compiled twins."""
-    from oddsmith import kernels
+    from oddsmith.core import kernels
 
     usual = kernels.choice()
     kernels.use(request.param)
@@ -59,7 +59,7 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server() -> "Iterator[Server]":
     """The PostgreSQL server of this process, started when a test asks for it."""
-    from storage.server import Server
+    from server.store.postgres_server import Server
 
     started = Server()
     yield started

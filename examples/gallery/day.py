@@ -13,11 +13,11 @@ from examples.gallery.world import ARMS, COLUMNS, chances
 
 import oddsmith as od
 from oddsmith.client import ServedDecision
-from oddsmith.progress import progress
-from oddsmith.service.app import make_app
-from oddsmith.service.clock import Clock
-from oddsmith.service.opening import open_experiments
-from oddsmith.service.wire import server_config
+from oddsmith.logs.progress import progress
+from oddsmith.server.experiment.clock import Clock
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.app import make_app
+from oddsmith.server.http.wire import server_config
 
 MORNING, HOURS, VISITS, AT_ONCE = 1_794_805_200.0, 14, 4000, 10
 """2026-11-16, 6 o'clock in Berlin, in seconds since 1970; how long the day is, and who comes."""

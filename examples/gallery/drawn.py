@@ -12,8 +12,8 @@ from examples.gallery.world import ARMS, bank, chances
 from sklearn.datasets import load_digits
 
 import oddsmith as od
-from oddsmith.reports.style import COLOURS, DASHES, EDGE, INK, RULE, panels, save
-from oddsmith.reports.theme import THEMES
+from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, INK, RULE, panels, save
+from oddsmith.files.reports.theme import THEMES
 
 _WIDE, _HIGH, _ROUND = 7.83, 19, 18
 ANSWERS = 60

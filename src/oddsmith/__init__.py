@@ -5,10 +5,13 @@ prediction and reward into a penalty. The Log is a table of decisions and reward
 """
 
 from oddsmith import theory
-from oddsmith.agent import Agent
+from oddsmith.agent.agent import Agent
+from oddsmith.agent.slate import Slot
 from oddsmith.client import AsyncClient, Client
-from oddsmith.decision import Decision, Odds, draw
-from oddsmith.errors import (
+from oddsmith.contexts.offers import offered
+from oddsmith.contexts.rewards import RewardScale, binarize
+from oddsmith.core.decision import Decision, Odds, draw
+from oddsmith.core.errors import (
     AllExpertsRefuted,
     BadFile,
     BrokenLog,
@@ -30,6 +33,10 @@ from oddsmith.errors import (
     StoreFailed,
     TooLarge,
 )
+from oddsmith.core.losses import log_loss, scaled, square_loss
+from oddsmith.core.offer import Offer
+from oddsmith.core.policy import Policy, decide, fold
+from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.calibration import CalibrationMonitor, CalibrationReport, check_calibration
 from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight, replay
 from oddsmith.experts import (
@@ -55,11 +62,9 @@ from oddsmith.experts import (
     grid_cover,
     stack,
 )
-from oddsmith.files import PolicyFile, read_policy
-from oddsmith.fingerprint import fingerprint
+from oddsmith.files.fingerprint import fingerprint
+from oddsmith.files.policy import PolicyFile, read_policy
 from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, read_long, write_log
-from oddsmith.losses import log_loss, scaled, square_loss
-from oddsmith.offer import Offer, offered
 from oddsmith.policies import (
     EXP4,
     EXP4P,
@@ -100,12 +105,6 @@ from oddsmith.policies import (
     tuned,
     uniform,
 )
-from oddsmith.policies.base import Policy, decide, fold
-from oddsmith.rewards import RewardScale, binarize
-from oddsmith.slate import Slot
-from oddsmith.uniforms import Uniforms
-
-__version__ = "0.2.0"
 
 __all__ = [
     "Agent",
@@ -225,3 +224,5 @@ __all__ = [
     "uniform",
     "write_log",
 ]
+
+__version__ = "0.2.0"

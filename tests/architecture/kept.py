@@ -10,7 +10,7 @@ from pathlib import Path
 import oddsmith
 from oddsmith.cli.main import command_parser
 from oddsmith.files.kinds import KINDS, settings
-from oddsmith.service.routes import ROUTES
+from oddsmith.server.http.routes import ROUTES
 
 __all__ = ["FILE", "MODULES", "kept_names"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith
 
-PAGE = Path(oddsmith.__file__).parent / "service" / "page"
+PAGE = Path(oddsmith.__file__).parent / "server" / "dashboard"
 FILES = sorted(PAGE.iterdir())
 MODULES = [path for path in FILES if path.suffix == ".js"]
 MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.style\b|cssText")

@@ -14,8 +14,8 @@ import numpy as np
 from browser.chromium import Chromium
 from browser.look import open_page
 from browser.site import Site, site
-from service.offering import ARMS
-from service.served import BENCH, Hands, place
+from server.offering import ARMS
+from server.served import BENCH, Hands, place
 
 PANELS = ("sentence", "well", "switch", "follow", "worth", "serve", "reward", "decisions", "experts", "guarantee")
 STEPS, AT_ONCE = 180, 10

@@ -8,15 +8,15 @@ from typing import Any
 
 import httpx
 
-from oddsmith.service.app import make_app
-from oddsmith.service.clock import Clock
-from oddsmith.service.keys import KeyRing
-from oddsmith.service.opening import open_experiments
-from oddsmith.service.process import Service
-from oddsmith.service.wire import server_config
-from service.live import serving
-from service.offering import Client
-from service.served import wait
+from oddsmith.server.experiment.clock import Clock
+from oddsmith.server.experiment.start import open_experiments
+from oddsmith.server.http.app import make_app
+from oddsmith.server.http.keys import KeyRing
+from oddsmith.server.http.service import Service
+from oddsmith.server.http.wire import server_config
+from server.live import serving
+from server.offering import Client
+from server.served import wait
 
 __all__ = ["Site", "served_by", "site"]
 

@@ -8,7 +8,7 @@ import pytest
 from browser.chromium import Chromium
 from browser.look import axe_faults, open_page
 from browser.site import site
-from service.served import place
+from server.served import place
 
 PARTS = ("1 h", "pause", "theme", "find-id", "Explain", "log scale", "as a table", "by share", "Table of decisions")
 HEARD = Path(__file__).parent / "heard.txt"

@@ -9,9 +9,9 @@ import pytest
 from browser.chromium import Chromium
 from browser.look import axe_faults
 from browser.site import site
-from oddsmith.service.keys import create
-from oddsmith.service.routes import ROUTES
-from service.served import CONTEXT, EXPERTS, place
+from oddsmith.server.http.keys import create
+from oddsmith.server.http.routes import ROUTES
+from server.served import CONTEXT, EXPERTS, place
 
 
 def try_it(page: Any, name: str) -> Any:

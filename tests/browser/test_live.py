@@ -11,10 +11,10 @@ from browser.chromium import Chromium
 from browser.look import open_page, seen
 from browser.site import Site, site
 from browser.test_page import check_against_api, facts
-from service.served import place
-from service.test_faults import make_room
-from service.test_postgres import replica
-from storage.server import Server
+from server.experiment.test_faults import make_room
+from server.experiment.test_postgres import replica
+from server.served import place
+from server.store.postgres_server import Server
 
 pytestmark = pytest.mark.soak
 

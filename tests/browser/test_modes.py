@@ -7,8 +7,8 @@ import pytest
 
 from browser.look import axe_faults, numbers, open_page, rows, seen, worths
 from browser.site import Site, served_by, site
-from oddsmith.service.showing import open_shown, show_app
-from service.served import BENCH, place
+from oddsmith.server.http.dashboard import open_shown, show_app
+from server.served import BENCH, place
 
 pytestmark = pytest.mark.soak
 

@@ -9,9 +9,9 @@ import pytest
 from browser.chromium import Chromium
 from browser.look import numbers, open_page, rows, seen, worths
 from browser.site import site
-from service.offering import bringing
-from service.served import place
-from service.test_figures import check_series, check_values, exported
+from server.monitor.test_figures import check_series, check_values, exported
+from server.offering import bringing
+from server.served import place
 
 
 def test_an_empty_service_says_what_to_do_and_then_goes_on_by_itself(page: Any, tmp_path: Path) -> None:

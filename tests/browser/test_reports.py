@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.claims.reproduce import reproduce
 from oddsmith.evaluation import assess, uniform_target
 from oddsmith.evaluation.report import write_report
-from oddsmith.lab.reproduce import reproduce
+from oddsmith.files.reports.style import COLOURS, panels, save
+from oddsmith.files.reports.theme import THEMES
 from oddsmith.lab.study import read_study
-from oddsmith.reports.style import COLOURS, panels, save
-from oddsmith.reports.theme import THEMES
 
 STUDY = """
 steps = 60

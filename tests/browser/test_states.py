@@ -8,9 +8,9 @@ import pytest
 from browser.chromium import Chromium
 from browser.look import axe_faults, open_page, seen
 from browser.site import site
-from oddsmith.service.keys import create
-from service.offering import bringing
-from service.served import place, place_for_anything
+from oddsmith.server.http.keys import create
+from server.offering import bringing
+from server.served import place, place_for_anything
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "'\"><script>alert(2)</script>", "\u202eevil", "{{7*7}}", "x" * 256)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from audit.served import SEED, Served, lived, policy
 from cli.campaign import place
 from logs.samples import assert_same
 from oddsmith.cli.main import main
-from oddsmith.storage import restore
+from oddsmith.server.fold.fold import restore
+from server.audit.served import SEED, Served, lived, policy
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from audit.served import SEED, Served, lived
 from cli.campaign import place
 from oddsmith.cli.main import main
-from oddsmith.storage import Activation, DecisionMade, Reward, SQLiteReader, SQLiteStore
-from storage.samples import append
+from oddsmith.server.store import Activation, DecisionMade, Reward, SQLiteReader, SQLiteStore
+from server.audit.served import SEED, Served, lived
+from server.store.samples import append
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import oddsmith
 from oddsmith.cli.main import main
-from service.served import here, place, wait
+from server.served import here, place, wait
 
 
 @pytest.mark.parametrize("what", ["news.sqlite", "news.toml"])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from audit.served import Served, lived
 from cli.campaign import place
 from logs.personalizer_logs import world, write
 from oddsmith.cli import keys
 from oddsmith.cli.main import main
-from oddsmith.errors import StoreFailed
+from oddsmith.core.errors import StoreFailed
+from server.audit.served import Served, lived
 
 PAGE = Path(od.__file__).parents[2] / "docs" / "reference" / "commands.md"
 BOUND = ["--loss", "log", "--arms", "3", "--prior", "0.1", "--steps", "1000"]

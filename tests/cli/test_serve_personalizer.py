@@ -7,10 +7,10 @@ import pytest
 
 import oddsmith as od
 from oddsmith.cli.main import main
-from oddsmith.files.starting import start_policy_file
-from oddsmith.service.settings import read_settings
-from service.served import here, process, wait
-from service.test_personalizer import file
+from oddsmith.files.template import start_policy_file
+from oddsmith.server.experiment.settings import read_settings
+from server.compat.test_personalizer import file
+from server.served import here, process, wait
 
 ACTIONS = [{"id": "a", "features": [{"topic": "art"}]}, {"id": "b", "features": [{"topic": "tech"}]}]
 

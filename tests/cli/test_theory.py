@@ -12,7 +12,7 @@ import pytest
 import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.lab import simulate
-from oddsmith.worlds.tables import TableWorld, random_table
+from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 PROBLEM = ["--loss", "square", "--arms", "5", "--steps", "10000", "--prior", "0.01"]
 BOUND = ["bound", "--bounds-only", *PROBLEM]

@@ -11,8 +11,8 @@ import pytest
 import oddsmith as od
 from cli.campaign import place
 from oddsmith.cli.main import main
-from oddsmith.rewards import RewardScale
-from oddsmith.service.opening import open_experiments
+from oddsmith.contexts.rewards import RewardScale
+from oddsmith.server.experiment.start import open_experiments
 
 EUROS = RewardScale(-5.0, 15.0)
 UNITS = "\n[reward]\nlow = -5.0\nhigh = 15.0\n"
@@ -147,7 +147,7 @@ def test_units_of_several_files_must_agree(log: od.Log, capsys: Any) -> None:
 
 
 def test_nothing_is_written_as_minus_zero() -> None:
-    from oddsmith.reports.answer import Span, interval
+    from oddsmith.files.reports.answer import Span, interval
 
     assert interval(Span(0.0, -1e-12, 0.3)) == "[0.00000000, 0.30000000]"
 

@@ -8,7 +8,7 @@ import pytest
 
 import oddsmith as od
 from client.serving import policy_file, service
-from oddsmith.service.keys import create
+from oddsmith.server.http.keys import create
 
 
 class Awaited:

@@ -11,10 +11,10 @@ import pytest
 import oddsmith as od
 from client.conftest import Awaited
 from client.serving import ARMS, HASTY, FlakyProxy, events, line_to, policy_file, service
-from oddsmith.audit import export
 from oddsmith.client import Reported, ServedDecision
 from oddsmith.logs import read_log
-from oddsmith.storage import SQLiteReader
+from oddsmith.server.audit import export
+from oddsmith.server.store import SQLiteReader
 
 FAILING = ("before", "after", "half", "busy")
 SETTINGS = {f"lost-{fate}": "window_s = 0.2\n" for fate in FAILING}

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import oddsmith as od
-from oddsmith.audit import export
 from oddsmith.client import Reported
-from oddsmith.storage import SQLiteReader
-from service.served import place, process
+from oddsmith.server.audit import export
+from oddsmith.server.store import SQLiteReader
+from server.served import place, process
 
 DIES = """
 import os, signal
-import oddsmith.service.deciding as deciding
+import oddsmith.server.http.decisions as deciding
 async def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 assert deciding.complete

@@ -13,12 +13,12 @@ from scipy.stats import chisquare
 import oddsmith as od
 from client.conftest import Awaited
 from client.serving import line_to, service
-from oddsmith.audit import export, verify
 from oddsmith.client import Reported, ServedSlate
 from oddsmith.client.fallback import read_slate_fallback
-from oddsmith.files import read_policy
+from oddsmith.files.policy import read_policy
 from oddsmith.logs import read_log
-from oddsmith.storage import SQLiteReader
+from oddsmith.server.audit import export, verify
+from oddsmith.server.store import SQLiteReader
 
 GOODS = {"boots": {"price": 90}, "scarf": {"price": 20}, "hat": {"price": 25}, "coat": {"price": 200}}
 ODDS = {"boots": 0.4, "scarf": 0.3, "hat": 0.2, "coat": 0.1}

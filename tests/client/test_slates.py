@@ -12,8 +12,8 @@ import oddsmith as od
 from oddsmith.client import ServedDecision, ServedSlate, StoredEvent
 from oddsmith.client.calls import Calls
 from oddsmith.client.tries import Patience, Reply
-from service.served import Here, here
-from service.test_offers import news
+from server.http.test_offers import news
+from server.served import Here, here
 
 CALLS = Calls(None, Patience(5, 0))
 

@@ -9,7 +9,7 @@ import pytest
 
 from containers.files import COMPOSE, IMAGE, REPOSITORY, health_command, image_environment, last
 from oddsmith.cli.main import command_parser
-from service.test_safe_files import needed
+from server.http.test_safe_files import needed
 
 PINNED = re.compile(r"[a-z]+:\d+\.\d+(\.\d+)?-[a-z-]+")
 PAGE = (REPOSITORY / "docs" / "howto" / "containers.md").read_text()

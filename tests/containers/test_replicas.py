@@ -12,8 +12,8 @@ import pytest
 
 from containers.files import interpolated
 from containers.running import SERVICE, contained, entry, healthy, placed
-from service.served import wait
-from storage.server import Server
+from server.served import wait
+from server.store.postgres_server import Server
 
 pytestmark = pytest.mark.soak
 PASSWORD = "test-" + "7" * 24

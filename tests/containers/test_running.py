@@ -9,8 +9,8 @@ import pytest
 
 from containers.files import image_environment, last
 from containers.running import contained, entry, healthy, placed
-from oddsmith.service.keys import create, revoke
-from service.served import place, process
+from oddsmith.server.http.keys import create, revoke
+from server.served import place, process
 
 
 def test_the_health_check_says_whether_a_service_is_ready(tmp_path: Path) -> None:

@@ -13,26 +13,26 @@ from architecture.kept import MODULES
 REPOSITORY = Path(od.__file__).parents[2]
 API = REPOSITORY / "docs" / "api"
 ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
-EXTRAS = ("oddsmith.client.openfeature.", "oddsmith.worlds.gymnasium.")
+EXTRAS = ("oddsmith.client.openfeature.", "oddsmith.lab.episodes.gymnasium.")
 DOCUMENTED = (  # modules whose `__all__` is public; what is beyond them may change in any version
     "oddsmith",
-    "oddsmith.audit",
+    "oddsmith.server.audit",
     "oddsmith.client",
-    "oddsmith.episodes",
+    "oddsmith.lab.episodes",
     "oddsmith.evaluation",
     "oddsmith.experts",
     "oddsmith.experts.learners",
     "oddsmith.files",
-    "oddsmith.kernels",
+    "oddsmith.core.kernels",
     "oddsmith.lab",
     "oddsmith.logs",
-    "oddsmith.losses",
+    "oddsmith.core.losses",
     "oddsmith.policies",
-    "oddsmith.reports",
-    "oddsmith.service.keys",
-    "oddsmith.storage",
+    "oddsmith.files.reports",
+    "oddsmith.server.http.keys",
+    "oddsmith.server.store",
     "oddsmith.theory",
-    "oddsmith.worlds",
+    "oddsmith.lab.worlds",
 )
 
 

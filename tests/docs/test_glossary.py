@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.files.kinds import KINDS
-from oddsmith.service.routes import ROUTES
+from oddsmith.server.http.routes import ROUTES
 
 PAGE = (Path(od.__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text()
 LINES = re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", PAGE, re.MULTILINE)

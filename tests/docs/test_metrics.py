@@ -9,7 +9,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import oddsmith as od
-from service.served import here, place
+from server.served import here, place
 
 REFERENCE = Path(od.__file__).parents[2] / "docs" / "reference"
 PAGE = (REFERENCE / "metrics.md").read_text()

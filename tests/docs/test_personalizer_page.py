@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import oddsmith as od
-from oddsmith.service.doors.personalizer import evaluations, facts
-from oddsmith.service.doors.personalizer.routes import TABLE
+from oddsmith.server.compat.personalizer import evaluations, facts
+from oddsmith.server.compat.personalizer.routes import TABLE
 
 PAGE = (Path(od.__file__).parents[2] / "docs" / "reference" / "personalizer.md").read_text()
 LEFT_OUT = ("logs/interactions", "logs/observations", "featureImportances", "metrics/learning")

@@ -16,7 +16,7 @@ import pytest
 
 import oddsmith as od
 from docs.printing import follows
-from oddsmith.service.routes import ROUTES
+from oddsmith.server.http.routes import ROUTES
 
 REPOSITORY = Path(od.__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import oddsmith as od
-from oddsmith.reports.theme import MONO, THEMES, TYPE
+from oddsmith.files.reports.theme import MONO, THEMES, TYPE
 
 REPOSITORY = Path(od.__file__).parents[2]
 DOCS = REPOSITORY / "docs"

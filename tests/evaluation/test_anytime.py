@@ -12,8 +12,8 @@ from benchmarks.known_values import SETTINGS, Setting
 import oddsmith as od
 from evaluation.settings import HEAVY, LIGHT, terms_of
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.betting import log_wealth, lower_bound
-from oddsmith.evaluation.running import RATES, bets_within, log_evidence, row_gains, running_bound, running_sums
+from oddsmith.evaluation.bets import log_wealth, lower_bound
+from oddsmith.evaluation.mean_bounds import RATES, bets_within, log_evidence, row_gains, running_bound, running_sums
 
 Log: Any = od.Log  # which takes lists, too
 

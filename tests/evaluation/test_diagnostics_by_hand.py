@@ -12,7 +12,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
-from oddsmith.evaluation.undrawn import outer
+from oddsmith.evaluation.intervals import outer
 
 Log: Any = od.Log
 FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed

@@ -9,8 +9,8 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.evaluation import clipped_ips, compare, estimate, ips, logged, snips
+from oddsmith.evaluation.intervals import outer
 from oddsmith.evaluation.rows import all_odds
-from oddsmith.evaluation.undrawn import outer
 
 Log: Any = od.Log  # which takes lists, too
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.joined_rows import complete
+from oddsmith.evaluation.offer_rows import complete
 
 Log: Any = od.Log  # which takes lists, too
 LOG = Log(

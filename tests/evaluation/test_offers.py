@@ -11,7 +11,7 @@ from evaluation import changing_arms as world
 from evaluation.changing_arms import fixed_and_offered
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.assessment import assess
-from oddsmith.evaluation.joined_rows import JoinedRows
+from oddsmith.evaluation.offer_rows import JoinedRows
 
 OPEN_BANDIT = Path(__file__).parents[3] / "shared" / "data" / "logged"
 TARGETS: dict[str, Any] = {

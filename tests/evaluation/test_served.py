@@ -11,10 +11,11 @@ from scipy.optimize import linprog
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.served import check, learned_bets
-from oddsmith.evaluation.served.drawn_bets import bets_on_drawn_odds, steps
-from oddsmith.evaluation.served.draws import Draws
-from oddsmith.evaluation.served.odds_bets import bets_on_all_odds
+from oddsmith.evaluation.draws import check
+from oddsmith.evaluation.draws import history_bets as learned_bets
+from oddsmith.evaluation.draws.arm_bets import bets_on_drawn_odds, steps
+from oddsmith.evaluation.draws.draws import Draws
+from oddsmith.evaluation.draws.odds_bets import bets_on_all_odds
 
 Log: Any = od.Log  # which takes lists, too
 Plan: Any = ev.ExplorationPlan

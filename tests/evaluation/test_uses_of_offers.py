@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from contexts.offers import ARM_WIDTH, CONTEXT_WIDTH, LINEAR, POLICIES, functions
 from evaluation import changing_arms as world
 from evaluation.changing_arms import fixed_and_offered
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.assessment import assess
-from offers import ARM_WIDTH, CONTEXT_WIDTH, LINEAR, POLICIES, functions
 
 
 def test_replay_of_a_log_with_offers_is_that_of_fixed_arms() -> None:

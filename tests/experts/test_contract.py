@@ -8,10 +8,10 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import oddsmith as od
-from oddsmith.decision import Decision
+from oddsmith.core.decision import Decision
 from oddsmith.experts import Experts
-from oddsmith.experts.features import Curves
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
+from oddsmith.experts.learners.features import Curves
 
 
 class Fixed:
@@ -119,7 +119,7 @@ class TestContract:
         assert awake.all()
 
     def test_fused_is_advise_and_mix(self, name: str, any_kernels: str) -> None:
-        from oddsmith.weights import mix
+        from oddsmith.core.weights import mix
 
         bank = BANKS[name]()
         log_weights = -np.random.default_rng(2).random(len(bank.names))

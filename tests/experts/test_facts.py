@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from experts.test_contract import BANKS, CONTEXTS, learnt
 from oddsmith.experts import Experts
-from oddsmith.experts.outcomes import leaves
+from oddsmith.experts.guard.outcomes import leaves
 
 WRAPPERS: dict[str, Callable[[Experts], Experts]] = {
     "bare": lambda bank: bank,

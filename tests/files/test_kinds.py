@@ -15,7 +15,7 @@ from oddsmith.lab import Cell, simulate
 from oddsmith.lab.study import read_study
 from oddsmith.policies import recipes
 from oddsmith.policies.parts.families import LogisticFamily
-from service.served import Here, here
+from server.served import Here, here
 
 ARMS = ("sports", "politics", "tech")
 COLUMNS = ("age", "visits")

@@ -7,7 +7,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.lab import Cell, GeometricDelay, grid, sweep
-from oddsmith.worlds import Beta, SwitchingWorld, TableWorld
+from oddsmith.lab.worlds import Beta, SwitchingWorld, TableWorld
 
 TABLE = np.clip(np.random.default_rng(7).beta(2, 2, (6, 8, 3)), 0.05, 0.95)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith import kernels
+from oddsmith.core import kernels
 from oddsmith.lab import GeometricDelay, simulate
 from oddsmith.lab.delays import arrivals
-from oddsmith.worlds import TableWorld
+from oddsmith.lab.worlds import TableWorld
 
 
 @pytest.mark.parametrize("delay", [0, 3, 50, GeometricDelay(4.0), GeometricDelay(100.0)])

@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith.files.kinds import KINDS
 from oddsmith.lab.study import Study, read_study
-from oddsmith.worlds import NewsWorld
+from oddsmith.lab.worlds import NewsWorld
 
 NEWS = "steps = 12\nruns = 2\n[worlds.news]\nkind = 'news'\nlow = 2\nhigh = 5\nlife = 8.0\n"
 SETTINGS = {"exp4": "eta = 0.1", "squarecb": "sharpness = 20.0", "fastcb": "sharpness = 20.0"}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from contexts.offers import LINEAR, POLICIES
 from oddsmith.lab import simulate
-from oddsmith.worlds import Beta, NewsWorld, TableWorld
-from offers import LINEAR, POLICIES
+from oddsmith.lab.worlds import Beta, NewsWorld, TableWorld
 
-pytestmark = pytest.mark.filterwarnings("ignore::oddsmith.errors.NoExploration")
+pytestmark = pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 WORLD = NewsWorld(life=15, low=2, high=7)
 BANK = od.LinearExperts(np.random.default_rng(3).standard_normal((4, 7)))
 

@@ -8,7 +8,7 @@ import pytest
 import oddsmith as od
 from oddsmith.lab import BayesRegret, Run, bayes_regret, simulate
 from oddsmith.lab.run import mean_and_error
-from oddsmith.worlds import TableWorld
+from oddsmith.lab.worlds import TableWorld
 
 TABLE = np.clip(np.random.default_rng(7).beta(2, 2, (6, 8, 3)), 0.05, 0.95)
 POLICY = od.GeneralizedThompsonSampling(od.TableExperts(TABLE), gamma=0.1)

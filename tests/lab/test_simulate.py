@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith import kernels, worlds
-from oddsmith.lab import finite, simulate
+from oddsmith.core import kernels
+from oddsmith.lab import finite, simulate, worlds
 from paper.reference import LOSSES, VECTORS, experts_of, floats, rational
 
 

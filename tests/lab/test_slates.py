@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.lab import PageRun, fill_pages
-from oddsmith.worlds import PageWorld
+from oddsmith.lab.worlds import PageWorld
 
 WORLD = PageWorld()
 

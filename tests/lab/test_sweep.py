@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 import oddsmith as od
 from lab.sweeping import cells
-from oddsmith import kernels
+from oddsmith.core import kernels
 from oddsmith.lab import Cell, grid, simulate, sweep
-from oddsmith.worlds import Bernoulli, TableWorld, World
+from oddsmith.lab.worlds import Bernoulli, TableWorld, World
 
 
 def test_the_table_is_what_simulate_says(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from logs.personalizer_logs import ARTICLES, START, TOPICS
-from oddsmith.storage.slates import slot_id
+from oddsmith.server.store.slates import slot_id
 
 SLOTS = {"top": {"size": "large"}, "side/é": {"size": "small"}, "below": {}}
 LOOKS = {"top": 1.0, "side/é": 0.5, "below": 0.25}

@@ -203,7 +203,7 @@ def test_names_that_do_not_fit() -> None:
 
 def test_runs_and_replays_name_their_experts() -> None:
     from oddsmith.lab import simulate
-    from oddsmith.worlds import TableWorld
+    from oddsmith.lab.worlds import TableWorld
 
     table = RNG.random((4, 3, 2))
     policy = od.GeneralizedThompsonSampling(od.TableExperts(table, names=["x", "y", "z"]), gamma=0.2)

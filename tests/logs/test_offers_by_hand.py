@@ -32,7 +32,7 @@ def test_rows_that_wait_may_have_the_most_arms() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 1000])
-@pytest.mark.filterwarnings("ignore::oddsmith.errors.NoExploration")
+@pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 def test_a_policy_without_names_is_not_fitted_by_place(rows: int) -> None:
     log = log_of(arm=[0] * 4, reward=[1, 1, 0, 0], offered=[["a", "b"]] * 2 + [["b", "a"]] * 2, propensity=[0.5] * 4)
     with pytest.raises(od.InvalidInput, match=r"same arms in every row|differ from row to row"):

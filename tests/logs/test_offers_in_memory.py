@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith as od
 from logs.samples import assert_same
-from oddsmith.logs.kinds import COMPARED
+from oddsmith.logs.knowledge import COMPARED
 
 A, B, C = {"age": 2.0}, {"age": 0.5, "topic": "tech"}, {"age": 1.0}
 LOG: dict[str, Any] = {

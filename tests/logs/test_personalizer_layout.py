@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith as od
 from logs.personalizer_logs import assert_rows, event, world, write
-from oddsmith.contexts import flat
+from oddsmith.contexts.flat import flat
 
 TWO = {"a": {"x": 1}, "b": {"x": 2}}
 

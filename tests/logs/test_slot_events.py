@@ -11,9 +11,9 @@ import pytest
 import oddsmith as od
 from logs.personalizer_logs import assert_rows, world, write
 from logs.personalizer_slots import SLOTS, slot_event, slot_world
-from oddsmith.logs import importing
-from oddsmith.logs.importing import ImportReport, to_parquet
-from oddsmith.logs.personalizer import PersonalizerEvent, RewardsOutside, Unread, check_rewards, events
+from oddsmith.server.compat.personalizer import log_import as importing
+from oddsmith.server.compat.personalizer.log import PersonalizerEvent, RewardsOutside, Unread, check_rewards, events
+from oddsmith.server.compat.personalizer.log_import import ImportReport, to_parquet
 
 UNIT = od.RewardScale(0.0, 1.0)
 NAMES = ["article-0", "article-1", "article-2"]

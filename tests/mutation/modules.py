@@ -3,16 +3,16 @@
 __all__ = ["IGNORED", "MODULES", "SLOW"]
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "weights": ("tests/test_weights.py",),
-    "losses": ("tests/test_losses.py",),
-    "decision": ("tests/test_decision.py", "tests/test_drawing.py"),
+    "weights": ("tests/core/test_weights.py",),
+    "losses": ("tests/core/test_losses.py",),
+    "decision": ("tests/core/test_decision.py", "tests/core/test_drawing.py"),
     "policies/gts": (
-        "tests/policies/test_gts.py",
-        "tests/policies/test_gts_formula.py",
-        "tests/policies/test_gts_refusals.py",
+        "tests/core/test_gts.py",
+        "tests/core/test_gts_formula.py",
+        "tests/core/test_gts_refusals.py",
     ),
-    "policies/bounded": ("tests/policies/test_bounded.py", "tests/policies/test_bounded_verbs.py"),
-    "policies/parts/projection": ("tests/policies/test_bounded.py",),
+    "policies/bounded": ("tests/policies/test_bounds.py", "tests/policies/test_bounds_verbs.py"),
+    "policies/parts/projection": ("tests/policies/test_bounds.py",),
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
     "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
     "evaluation/estimators": ("tests/evaluation/test_terms_by_hand.py", "tests/evaluation/test_estimators.py"),
@@ -23,8 +23,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "evaluation/undrawn": ("tests/evaluation/test_drawn_odds.py",),
     "evaluation/diagnostics": ("tests/evaluation/test_diagnostics_by_hand.py", "tests/evaluation/test_refusals.py"),
-    "storage/accounts": ("tests/storage/test_accounts.py",),
-    "storage/folding": ("tests/storage/test_folding.py",),
+    "storage/accounts": ("tests/server/fold/test_accounts.py",),
+    "storage/folding": ("tests/server/fold/test_fold.py",),
 }
 SLOW = (
     "ostgres",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith import kernels
+from oddsmith.core import kernels
 
 
 class Tiny:
@@ -87,7 +87,7 @@ def service(folder: Path, _: str) -> None:
 
 
 def postgres(folder: Path, url: str) -> None:
-    from oddsmith.storage import PostgresStore, Reward
+    from oddsmith.server.store import PostgresStore, Reward
 
     policy = od.GeneralizedThompsonSampling(od.TableExperts(np.full((1, 2, 3), 0.5)), gamma=0.1)
     with PostgresStore(url, policy, experiment="clean") as store:
@@ -116,8 +116,8 @@ def openfeature(folder: Path, url: str) -> None:
 def gymnasium(folder: Path, _: str) -> None:
     from gymnasium import make
 
-    from oddsmith.episodes import EpisodeAgent, TabularPosteriorSampling
-    from oddsmith.worlds.gymnasium import play_episode
+    from oddsmith.lab.episodes import EpisodeAgent, TabularPosteriorSampling
+    from oddsmith.lab.episodes.gymnasium import play_episode
 
     agent = EpisodeAgent(TabularPosteriorSampling(17, 4, horizon=15, draws=2), seed=1)
     assert play_episode(agent, make("FrozenLake-v1"), seed=1).steps <= 15

@@ -21,10 +21,10 @@ from containers.files import health_command
 from package.built import REPOSITORY, build
 from package.clean import NotInstalled, answer, environment, run, serving
 from package.lines import USES
-from service.served import process
+from server.served import process
 
 if TYPE_CHECKING:
-    from storage.server import Server
+    from server.store.postgres_server import Server
 
 pytestmark = pytest.mark.soak
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -136,5 +136,10 @@ def test_the_sdist_installs_and_runs_its_own_tests(tmp_path: Path, folder: Path)
     (tree,) = tmp_path.glob("oddsmith-*/")
     source = f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); import oddsmith, pytest; "
     source += f"assert oddsmith.__file__.startswith({str(tree)!r}); sys.exit(pytest.main(sys.argv[1:]))"
-    tests = ["tests/test_decision.py", "tests/docs/test_pages.py", "tests/package/test_contents.py", "tests/theory"]
+    tests = [
+        "tests/core/test_decision.py",
+        "tests/docs/test_pages.py",
+        "tests/package/test_contents.py",
+        "tests/theory",
+    ]
     run([sys.executable, "-c", source, *tests], tree)

@@ -34,7 +34,11 @@ def test_the_wheel_is_the_package_and_nothing_else(wheel: Path) -> None:
     source = REPOSITORY / "src"
     files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
     wanted = {name for name in files if "__pycache__" not in name and ".egg-info" not in name}
-    assert {"oddsmith/py.typed", "oddsmith/service/page/index.html", "oddsmith/storage/sqlite/schema.sql"} <= wanted
+    assert {
+        "oddsmith/py.typed",
+        "oddsmith/server/dashboard/index.html",
+        "oddsmith/server/store/sqlite/schema.sql",
+    } <= wanted
     info = f"oddsmith-{od.__version__}.dist-info"
     about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert names_in(wheel) == wanted | about

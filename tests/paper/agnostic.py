@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.arrays import Array
-from oddsmith.decision import draw
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import draw
 
 AGNOSTIC: dict[str, Any] = json.loads((Path(__file__).parent / "agnostic.json").read_text())
 A1_EXPERTS = np.array([[0.6, 0.5], [0.2, 0.9]])

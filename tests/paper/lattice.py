@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oddsmith as od
-from oddsmith.arrays import Array
-from oddsmith.policies.over_experts import ExpertState
+from oddsmith.core.arrays import Array
+from oddsmith.core.expert_policy import ExpertState
 
 
 class Lattice(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.arrays import Array
-from oddsmith.losses import Loss
+from oddsmith.core.arrays import Array
+from oddsmith.core.losses import Loss
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors.json").read_text())
 CASES: dict[str, Any] = {case["name"]: case for case in VECTORS["cases"]}

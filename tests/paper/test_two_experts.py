@@ -10,11 +10,10 @@ import pytest
 
 import oddsmith as od
 from oddsmith import theory
-from oddsmith.lab.claims.base import Setup
-from oddsmith.lab.claims.one_arm import doubted, predicted_doubt
-from oddsmith.lab.claims.paper_constants import CONDITION_2
-from oddsmith.lab.claims.suprema import agreed_regret, best_gamma, peak, worst
-from oddsmith.lab.claims.two_experts import GapWeighting, Sampling, World, exact, exact_regret
+from oddsmith.claims.claim import Setup
+from oddsmith.claims.paper_constants import CONDITION_2, doubted, predicted_doubt
+from oddsmith.claims.suprema import agreed_regret, best_gamma, peak, worst
+from oddsmith.claims.two_experts import GapWeighting, Sampling, World, exact, exact_regret
 from oddsmith.theory.constants import c_square, kappa1_averaged
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "two_experts.json").read_text())

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.arrays import Array
-from oddsmith.decision import draw
-from oddsmith.policies.over_experts import ExpertState
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import draw
+from oddsmith.core.expert_policy import ExpertState
 from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
 
 

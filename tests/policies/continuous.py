@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
 from oddsmith.policies.particles import ParticleState
 from oddsmith.policies.parts.families import Family
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
+from oddsmith.core.arrays import Array, Bools
 
 _UNIT = 1 << 1074  # every float in [0, 1] is a whole number of 2^-1074
 

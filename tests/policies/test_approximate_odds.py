@@ -7,12 +7,12 @@ import pytest
 
 import oddsmith as od
 from oddsmith import theory
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.lab.worlds.linear import LogisticWorld
 from oddsmith.policies.linear_thompson import LinearThompsonSampling
 from oddsmith.policies.logistic_thompson import logistic_class
 from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import LogisticFamily
-from oddsmith.worlds.linear import LogisticWorld
 
 TRUTH, ETA, RIDGE, ARMS = np.array([2.0, -1.0]), 0.5, 0.25, 3
 WORLD = LogisticWorld(TRUTH, ARMS)

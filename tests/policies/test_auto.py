@@ -10,9 +10,9 @@ from scipy.stats import chi2
 
 import oddsmith as od
 from oddsmith.experts import Curves, LearningExperts, Ridge
-from oddsmith.experts.learners.base import RECIPE
+from oddsmith.experts.learners.protocol import RECIPE
+from oddsmith.lab.worlds import dataset
 from oddsmith.policies.auto import SIZES
-from oddsmith.worlds import dataset
 
 
 def played(policy: Any, x: Any, y: Any, seed: int = 0) -> tuple[list[od.Decision], Any]:

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import oddsmith as od
-from oddsmith.saving import leaves_of
+from oddsmith.files.state import leaves_of
 
 ARMS = ("a", "b", "c")
 TOPICS = ("news", "sport", "tech")

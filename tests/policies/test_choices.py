@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.lab.agnostic import AGNOSTIC
+from oddsmith.claims.agnostic import AGNOSTIC
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from paper.agnostic import A1_EXPERTS
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.episodes import GeneralizedPosteriorSampling, QLearning, TabularPosteriorSampling
-from oddsmith.worlds.episodic import random_model
-from oddsmith.worlds.tables import random_table
+from oddsmith.lab.episodes import GeneralizedPosteriorSampling, QLearning, TabularPosteriorSampling
+from oddsmith.lab.episodes.world import random_model
+from oddsmith.lab.worlds.tables import random_table
 
 ARMS, DIM = 4, 3
 BANK = od.GivenExperts(("a", "b", "c"))

@@ -8,9 +8,9 @@ from scipy.optimize import brentq
 
 import oddsmith as od
 from oddsmith.lab import simulate
+from oddsmith.lab.worlds import TableWorld
 from oddsmith.policies.kl_ucb import kl_upper
 from oddsmith.policies.parts.counts import CountState
-from oddsmith.worlds import TableWorld
 
 STATE = CountState(np.array([10.0, 4.0, 20.0]), np.array([5.0, 3.0, 8.0]), 34)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith import weights
+from oddsmith.core import weights
 from oddsmith.lab import simulate
 from oddsmith.lab.finite import suits
+from oddsmith.lab.worlds import SwitchingWorld, TableWorld
 from oddsmith.policies import WindowState
-from oddsmith.worlds import SwitchingWorld, TableWorld
 
 BANK = od.GivenExperts(("a", "b", "c"))
 PRIOR = np.array([0.5, 0.3, 0.2])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.policies.base import PolicyWrapper
 from oddsmith.policies.parts.counts import CountState
+from oddsmith.policies.wrapper import PolicyWrapper
 from policies.test_contract import POLICIES, Entry, leaves, same
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
 from oddsmith.lab import simulate
-from oddsmith.worlds import LogisticWorld
+from oddsmith.lab.worlds import LogisticWorld
 from policies.continuous import Plain, closed_form, events, learnt
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.lab.agnostic import AGNOSTIC as WORLDS
+from oddsmith.claims.agnostic import AGNOSTIC as WORLDS
 from oddsmith.lab.simulate import simulate
 from oddsmith.policies.rate_mixture import RateMixture
 from paper.agnostic import A3_EXPERTS, AGNOSTIC, futures

@@ -5,7 +5,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.lab import simulate
-from oddsmith.worlds import TableWorld
+from oddsmith.lab.worlds import TableWorld
 
 TABLE = np.clip(np.random.default_rng(3).beta(2, 2, (5, 6, 3)), 0.05, 0.95)
 

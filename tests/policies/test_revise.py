@@ -7,8 +7,8 @@ import pytest
 
 import oddsmith as od
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
-from oddsmith.experts.learners.base import LearnerInput, Turned
-from storage.samples import bits
+from oddsmith.experts.learners.protocol import LearnerInput, Turned
+from server.store.samples import bits
 
 ARMS = ("a", "b", "c")
 

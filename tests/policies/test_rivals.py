@@ -9,11 +9,11 @@ import pytest
 import oddsmith as od
 from oddsmith.experts.ballots import inverse_gap
 from oddsmith.lab import simulate
+from oddsmith.lab.worlds import TableWorld
+from oddsmith.lab.worlds.tables import random_table
 from oddsmith.policies.fastcb import fast_gap
 from oddsmith.policies.parts.oracles import mixture, predicted, vovk
 from oddsmith.policies.regressor_elimination import EliminationState, balanced
-from oddsmith.worlds import TableWorld
-from oddsmith.worlds.tables import random_table
 from paper.reference import VECTORS, experts_of, floats, rational
 
 TABLES = experts_of("square_paper")

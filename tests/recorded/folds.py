@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.storage import (
+from oddsmith.server.fold.fold import advance, restore, roster_change, save_snapshot
+from oddsmith.server.store import (
     Activation,
     Correction,
     DecisionMade,
@@ -17,15 +18,11 @@ from oddsmith.storage import (
     ExpertChange,
     Reward,
     SQLiteStore,
-    advance,
-    restore,
-    roster_change,
-    save_snapshot,
 )
-from oddsmith.storage.base import Rule
+from oddsmith.server.store.protocol import Rule
 from recorded.settings import ARMS, gts, people, sleepy
 from recorded.trace import Trace
-from storage.samples import append
+from server.store.samples import append
 
 __all__ = ["FOLDS"]
 

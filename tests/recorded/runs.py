@@ -8,7 +8,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from experts.test_contract import BANKS
-from oddsmith import kernels
+from oddsmith.core import kernels
 from policies.test_contract import POLICIES
 from recorded import contracts
 from recorded.folds import FOLDS

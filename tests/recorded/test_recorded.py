@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from oddsmith.experts.learners.base import RECIPE
+from oddsmith.experts.learners.protocol import RECIPE
 from recorded.runs import NUMBERS, RUNS, path_of, recording, run
 from recorded.trace import Trace, circumstances, differences
 

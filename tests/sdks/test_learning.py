@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.files.starting import start_policy_file
-from oddsmith.worlds.news import ARTICLE_COLUMNS, VISITOR_COLUMNS, NewsWorld
-from service.served import process, wait
+from oddsmith.files.template import start_policy_file
+from oddsmith.lab.worlds.news import ARTICLE_COLUMNS, VISITOR_COLUMNS, NewsWorld
+from server.served import process, wait
 
 sdk = pytest.importorskip("azure.cognitiveservices.personalizer", reason="requirements/sdks.txt is not installed")
 models = pytest.importorskip("azure.cognitiveservices.personalizer.models")

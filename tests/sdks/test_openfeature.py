@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from oddsmith.service.keys import create
-from service.flag_files import all_kinds, flag
-from service.served import Elsewhere, process, wait
+from oddsmith.server.http.keys import create
+from server.flag_files import all_kinds, flag
+from server.served import Elsewhere, process, wait
 
 api = pytest.importorskip("openfeature.api", reason="requirements/sdks.txt is not installed")
 contexts = pytest.importorskip("openfeature.evaluation_context")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from oddsmith.service.keys import create
-from service.on_port import Port, on_a_port
-from service.served import Elsewhere, process, wait
-from service.test_personalizer import file
+from oddsmith.server.http.keys import create
+from server.compat.test_personalizer import file
+from server.on_port import Port, on_a_port
+from server.served import Elsewhere, process, wait
 
 sdk = pytest.importorskip("azure.cognitiveservices.personalizer", reason="requirements/sdks.txt is not installed")
 models = pytest.importorskip("azure.cognitiveservices.personalizer.models")

@@ -10,7 +10,7 @@ import pytest
 
 import oddsmith as od
 from lab.sweeping import cells
-from logs.fitting_logs import files, policy
+from logs.fit_logs import files, policy
 from oddsmith.lab import sweep
 
 NEEDS = {"ray": ("ray",), "spark": ("pyspark", "joblibspark")}

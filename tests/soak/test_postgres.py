@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
-from oddsmith.storage import PostgresStore
-from oddsmith.storage.postgres import link
-from storage.samples import policy
-from storage.server import Server
-from storage.test_postgres_crashes import lost, survived, writers
-from storage.test_replicas import by_sequence, played
+from oddsmith.server.store import PostgresStore
+from oddsmith.server.store.postgres import link
+from server.store.postgres_server import Server
+from server.store.samples import policy
+from server.store.test_postgres_crashes import lost, survived, writers
+from server.store.test_replicas import by_sequence, played
 
 pytestmark = pytest.mark.soak
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.offering import Kind, bringing
-from service.served import CONTEXT, place, process, rows
-from service.test_bytes import check
-from service.test_faults import EXTREMES, extremes
-from service.test_schema import check_all_phases
+from server.experiment.test_faults import EXTREMES, extremes
+from server.http.test_bytes import check
+from server.http.test_schema import check_all_phases
+from server.offering import Kind, bringing
+from server.served import CONTEXT, place, process, rows
 
 pytestmark = pytest.mark.soak
 

@@ -1,11 +1,11 @@
-"""Fifty times kill -9, twenty power cuts: the long versions of tests/storage/test_crashes.py."""
+"""Fifty times kill -9, twenty power cuts: the long versions of tests/server/store/test_crashes.py."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from storage.test_crashes import cut, killed, lost, shim
+from server.store.test_crashes import cut, killed, lost, shim
 
 pytestmark = pytest.mark.soak
 

@@ -13,7 +13,7 @@ from oddsmith import theory
 from oddsmith.theory.bounds import gamma_zero_bound
 from oddsmith.theory.constants import Coefficient
 
-VECTORS = json.loads((Path(__file__).parents[1] / "episodes" / "vectors.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "lab" / "episodes" / "vectors.json").read_text())
 RIVER: dict[str, Any] = {"horizon": 20, "n_actions": 2, "episodes": 500, "policies": 8}
 
 

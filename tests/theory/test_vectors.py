@@ -7,15 +7,7 @@ import pytest
 
 from oddsmith import theory
 from oddsmith.theory.bounds import corollary1, refined_bound
-from oddsmith.theory.constants import (
-    Coefficient,
-    best_gamma,
-    c_square,
-    kappa1_averaged,
-    kappa2,
-    lemma1,
-    ratio_constant,
-)
+from oddsmith.theory.constants import Coefficient, best_gamma, c_square, kappa1_averaged, kappa2, lemma1, ratio_constant
 from paper.reference import VECTORS, floats, rational
 
 
@@ -51,7 +43,7 @@ def test_lemma1() -> None:
 
 
 def test_exact_constants_of_square_loss() -> None:
-    from oddsmith.losses import square_loss
+    from oddsmith.core.losses import square_loss
 
     certificate = theory.certify(square_loss)
     given = VECTORS["lemma1"]

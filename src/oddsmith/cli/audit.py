@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
-from oddsmith.files import read_policy
-from oddsmith.spelling import counted
-
-if TYPE_CHECKING:
-    from oddsmith.audit import Finding, VerifyReport
-    from oddsmith.files import PolicyFile
+from oddsmith.core.names import counted
+from oddsmith.files.policy import read_policy
 
 __all__ = ["add_commands"]
+
+if TYPE_CHECKING:
+    from oddsmith.files.policy import PolicyFile
+    from oddsmith.server.audit import Finding, VerifyReport
 
 
 def add_commands(commands: Commands) -> None:
@@ -53,8 +53,8 @@ def _store(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.audit.verifying import verify
-    from oddsmith.storage.opening import open_reader
+    from oddsmith.server.audit.proof import verify
+    from oddsmith.server.store.place import open_reader
 
     file = None if asked.models is None else read_policy(asked.models)
     models: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def _facts(file: "PolicyFile") -> dict[str, object]:
 
 
 def _told(verdict: "VerifyReport", *, models: bool) -> str:
-    from oddsmith.reports.page import Table
+    from oddsmith.files.reports.page import Table
 
     counts = [(level.name, level.checked, level.followed, sum(level.untested.values())) for level in verdict.levels]
     rows = tuple((name, *(f"{n:,}" for n in numbers)) for name, *numbers in counts)
@@ -110,8 +110,8 @@ def _told(verdict: "VerifyReport", *, models: bool) -> str:
 
 
 def _export(asked: argparse.Namespace) -> str:
-    from oddsmith.audit.exporting import export
-    from oddsmith.storage.opening import open_reader
+    from oddsmith.server.audit.log_export import export
+    from oddsmith.server.store.place import open_reader
 
     check_file_place(asked.out)
     with closing(open_reader(asked.store, asked.experiment)) as reading:
@@ -130,9 +130,9 @@ def _export(asked: argparse.Namespace) -> str:
 
 
 def _history(asked: argparse.Namespace) -> str:
-    from oddsmith.audit.story import story_of
-    from oddsmith.reports.page import Table
-    from oddsmith.storage.opening import open_reader
+    from oddsmith.files.reports.page import Table
+    from oddsmith.server.audit.story import story_of
+    from oddsmith.server.store.place import open_reader
 
     with closing(open_reader(asked.store, asked.experiment)) as reading:
         story = story_of(reading, asked.id)
@@ -153,8 +153,8 @@ def _history(asked: argparse.Namespace) -> str:
 
 
 def _doctor(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.audit.doctor import doctor
-    from oddsmith.storage.address import public_address
+    from oddsmith.server.audit.doctor import doctor
+    from oddsmith.server.store.address import public_address
 
     findings = doctor(asked.stores, experiment=asked.experiment)
     if asked.json:

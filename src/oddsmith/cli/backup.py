@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
-from oddsmith.errors import InvalidInput
-from oddsmith.spelling import counted
-
-if TYPE_CHECKING:
-    from oddsmith.storage.backup import Contents
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import counted
 
 __all__ = ["add_commands"]
+
+if TYPE_CHECKING:
+    from oddsmith.server.store.backup import Contents
 
 
 def add_commands(commands: Commands) -> None:
@@ -42,7 +42,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _backup(asked: argparse.Namespace) -> str:
-    from oddsmith.storage.backup import back_up
+    from oddsmith.server.store.backup import back_up
 
     held = back_up(asked.store, asked.out, experiment=asked.experiment)
     if asked.json:
@@ -51,7 +51,7 @@ def _backup(asked: argparse.Namespace) -> str:
 
 
 def _restore(asked: argparse.Namespace) -> str:
-    from oddsmith.storage.restoring import restore_backup
+    from oddsmith.server.store.backup import restore_backup
 
     done = restore_backup(asked.file, asked.to, experiment=asked.experiment)
     held = done.contents
@@ -71,8 +71,8 @@ def _restore(asked: argparse.Namespace) -> str:
 
 
 def _upgrade(asked: argparse.Namespace) -> str:
-    from oddsmith.storage.opening import is_address
-    from oddsmith.storage.upgrading import upgrade
+    from oddsmith.server.store.place import is_address
+    from oddsmith.server.store.upgrade import upgrade
 
     backup = asked.backup
     if backup is None and not asked.no_backup:

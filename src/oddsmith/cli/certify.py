@@ -6,7 +6,7 @@ from typing import NamedTuple
 from oddsmith import theory
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, loss_named
-from oddsmith.losses import LOSSES
+from oddsmith.core.losses import LOSSES
 from oddsmith.theory.conditions import Certificate
 
 __all__ = ["add_commands"]

@@ -5,22 +5,34 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from oddsmith import theory
-from oddsmith.losses import LOSSES, Loss
-from oddsmith.policies.base import Policy
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.losses import LOSSES, Loss
+from oddsmith.core.policy import Policy
+from oddsmith.core.schedules import PowerSchedule
 from oddsmith.policies.exp4 import EXP4
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.hedged import Hedged
-from oddsmith.policies.parts.schedules import PowerSchedule
+from oddsmith.policies.hedge import Hedged
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory import Bound
 from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.conditions import Certificate
 
+__all__ = [
+    "Algorithm",
+    "AlgorithmCost",
+    "DEFAULT_GAMMA",
+    "gts",
+    "play",
+    "recorded",
+    "rewards",
+    "rivals",
+    "table",
+    "usual",
+    "why",
+]
+
 if TYPE_CHECKING:
     from oddsmith.lab.ordinary import Cost, OrdinaryWorld
 
-__all__ = ["Algorithm", "AlgorithmCost", "DEFAULT_GAMMA", "gts", "play", "recorded", "rewards", "rivals"]
-__all__ += ["table", "usual", "why"]
 
 DEFAULT_GAMMA = 0.02  # that of policy files
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.serve import listen
-from oddsmith.errors import InvalidInput, import_extra
+from oddsmith.core.errors import InvalidInput, import_extra
 
 __all__ = ["add_commands"]
 
@@ -22,9 +22,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def _dashboard(asked: argparse.Namespace) -> str:
-    serve = import_extra("oddsmith.service.server", "dashboard needs", "service").serve
-    from oddsmith.service.log_lines import set_up_logging
-    from oddsmith.service.showing import open_shown, show_app
+    serve = import_extra("oddsmith.server.http.server", "dashboard needs", "service").serve
+    from oddsmith.server.http.dashboard import open_shown, show_app
+    from oddsmith.server.http.log_lines import set_up_logging
 
     if not 0 <= asked.port <= 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port}")

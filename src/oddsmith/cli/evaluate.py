@@ -1,29 +1,55 @@
 """`oddsmith evaluate`: what policies that did not decide would have been worth, from a log."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
 from oddsmith.cli.parser import Commands
-from oddsmith.cli.states import states_of
-from oddsmith.cli.units import add_units, units_of
+from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
-from oddsmith.decision import State
-from oddsmith.errors import InvalidInput, MissingExtra
-from oddsmith.experts.schema import Schema
-from oddsmith.files import PolicyFile, read_policy
+from oddsmith.contexts.rewards import RewardScale
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import State
+from oddsmith.core.errors import InvalidInput, MissingExtra
+from oddsmith.core.names import hint
+from oddsmith.files import state as saving
+from oddsmith.files.policy import PolicyFile, read_policy
 from oddsmith.logs.table import Log
-from oddsmith.rewards import RewardScale
-from oddsmith.spelling import hint
+
+__all__ = ["add_commands", "states_of"]
+
+
+def states_of(asked: argparse.Namespace, files: Mapping[str, PolicyFile]) -> dict[str, State]:
+    """The states by the names of their policy files; a state without a name is that of the only file."""
+    states: dict[str, State] = {}
+    for text in asked.state:
+        name, path = _named(text, files)
+        if name in states:
+            raise InvalidInput(f"state must be one for each policy file; got two for {name}")
+        states[name], meta = saving.read(Path(path), files[name].policy)
+        saving.check_units(meta, learnt_units(asked, files[name]), path, name)
+    return states
+
+
+def _named(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
+    """The policy file that a state is for, and the state's own file."""
+    for name in files:
+        if text.startswith(f"{name}="):
+            return name, text.removeprefix(f"{name}=")
+    if len(files) != 1:
+        several = f", or say whose it is: --state {next(iter(files))}={text}" if files else ""
+        raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them{several}")
+    return next(iter(files)), text
+
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.assessment import Answer, Answers, Assessment
     from oddsmith.evaluation.reward_models import Regressor
 
-__all__ = ["add_commands"]
 
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
@@ -63,7 +89,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation import report
     from oddsmith.evaluation.assessment import assess
     from oddsmith.evaluation.units import in_units
-    from oddsmith.reports.style import check_drawing
+    from oddsmith.files.reports.style import check_drawing
 
     if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
         raise InvalidInput(f"out must be a folder; got {str(asked.out)!r}, which is a file")
@@ -85,8 +111,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
 def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
-    from oddsmith.evaluation.notes import log_notes
-    from oddsmith.evaluation.slate_report import slots_table
+    from oddsmith.evaluation.notes import log_notes, slots_table
     from oddsmith.evaluation.verdict import verdict
 
     answer = verdict(found)

@@ -4,14 +4,16 @@ import argparse
 import time
 from pathlib import Path
 
-from oddsmith import disk, kernels, saving
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import add_reading, as_json, asking, check_file_place, checked_seed, reader
-from oddsmith.errors import InvalidInput
-from oddsmith.exact_json import Json
-from oddsmith.files import PolicyFile, read_policy
-from oddsmith.spelling import counted
+from oddsmith.core import kernels
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.exact_json import Json
+from oddsmith.core.names import counted
+from oddsmith.files import disk
+from oddsmith.files import state as saving
+from oddsmith.files.policy import PolicyFile, read_policy
 
 __all__ = ["add_commands"]
 
@@ -35,7 +37,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _fit(asked: argparse.Namespace) -> str:
-    from oddsmith.logs.fitting import fit_log
+    from oddsmith.logs.fit import fit_log
 
     file = read_policy(asked.policy)
     arms = None if file.arms is None else list(file.arms)
@@ -72,7 +74,7 @@ def _fit(asked: argparse.Namespace) -> str:
 
 def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
     """Each expert's weight in the agent that was written, the largest first; None where a policy has no experts."""
-    from oddsmith.agent import Agent
+    from oddsmith.agent.agent import Agent
 
     agent = Agent.load(path, file.policy)
     try:
@@ -104,7 +106,7 @@ def _share(weight: float) -> str:
 def _leaders(posterior: dict[str, float] | None) -> list[str]:
     if posterior is None:
         return []
-    from oddsmith.reports.page import Table
+    from oddsmith.files.reports.page import Table
 
     rows = tuple((name, f"{weight:.4g}") for name, weight in list(posterior.items())[:_LEADERS])
     more = len(posterior) - len(rows)

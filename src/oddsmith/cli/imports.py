@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
-from oddsmith.errors import InvalidInput, import_extra
-from oddsmith.files import read_policy
-from oddsmith.files.starting import MADE, start_policy_file
-from oddsmith.rewards import RewardScale
-from oddsmith.spelling import counted
-
-if TYPE_CHECKING:
-    from oddsmith.logs.importing import ImportReport
-    from oddsmith.logs.personalizer import PersonalizerEvent, Unread
+from oddsmith.contexts.rewards import RewardScale
+from oddsmith.core.errors import InvalidInput, import_extra
+from oddsmith.core.names import counted
+from oddsmith.files.policy import read_policy
+from oddsmith.files.template import MADE, start_policy_file
 
 __all__ = ["add_commands"]
+
+if TYPE_CHECKING:
+    from oddsmith.server.compat.personalizer.log import PersonalizerEvent, Unread
+    from oddsmith.server.compat.personalizer.log_import import ImportReport
+
 
 _PARQUET = (".parquet", ".pq")
 
@@ -41,8 +42,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def _personalizer(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.logs.importing import ImportReport, to_parquet
-    from oddsmith.logs.personalizer import RewardsOutside, check_rewards, events
+    from oddsmith.server.compat.personalizer.log import RewardsOutside, check_rewards, events
+    from oddsmith.server.compat.personalizer.log_import import ImportReport, to_parquet
 
     made = asked.policy is not None and start_policy_file(asked.policy)
     scale = _scale(asked)
@@ -71,13 +72,13 @@ def _personalizer(asked: argparse.Namespace) -> str | Refused:
 
 def _store(asked: argparse.Namespace) -> str:
     """The store of the policy file, which must be the one that was meant."""
-    from oddsmith.storage.address import public_address
+    from oddsmith.server.store.address import public_address
 
     if asked.policy is None:
         needs = "a store belongs to a policy: --policy FILE says which"
         raise InvalidInput(f"to must end in .parquet, or be a store; got {public_address(asked.to)!r:.60}: {needs}")
-    import_extra("oddsmith.service.opening", "a store needs", "service")
-    from oddsmith.service.settings import read_settings
+    import_extra("oddsmith.server.experiment.start", "a store needs", "service")
+    from oddsmith.server.experiment.settings import read_settings
 
     settings = read_settings(read_policy(asked.policy))
     if _place(asked.to) != _place(settings.store):
@@ -88,8 +89,8 @@ def _store(asked: argparse.Namespace) -> str:
 
 def _to_store(found: "Iterator[PersonalizerEvent | Unread]", asked: argparse.Namespace, report: "ImportReport") -> None:
     """Write events into the store of the policy file."""
-    from oddsmith.service.importing import to_store
-    from oddsmith.service.opening import open_experiments
+    from oddsmith.server.compat.personalizer.store_import import to_store
+    from oddsmith.server.experiment.start import open_experiments
 
     (opened,) = open_experiments([asked.policy], history=True)
     with closing(opened.store):
@@ -133,7 +134,7 @@ def _cure(asked: argparse.Namespace, units: RewardScale, store: str | None) -> s
 
 def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale) -> str:
     """For people: what is there now, what was not read, and what to do next."""
-    from oddsmith.storage.address import public_address
+    from oddsmith.server.store.address import public_address
 
     if not report.read:
         parts = [f"None of {counted(report.lines, 'line')} could be read as an event: nothing was written."]

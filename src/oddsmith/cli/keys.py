@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
-from oddsmith.errors import InvalidInput, import_extra
-
-if TYPE_CHECKING:
-    from oddsmith.service.keys import Key
+from oddsmith.core.errors import InvalidInput, import_extra
 
 __all__ = ["add_commands", "read_span"]
+
+if TYPE_CHECKING:
+    from oddsmith.server.http.keys import Key
+
 
 _SCOPES = ("decide", "reward", "read", "admin")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -77,7 +78,7 @@ def _end(asked: argparse.Namespace) -> datetime | None:
 
 
 def _create(asked: argparse.Namespace) -> str:
-    rate = import_extra("oddsmith.service.rates", "keys need", "service").read_rate(asked.rate, asked.burst)
+    rate = import_extra("oddsmith.server.http.rates", "keys need", "service").read_rate(asked.rate, asked.burst)
     token = _keys().create(asked.keys, asked.name, asked.scope, asked.experiment, expires=_end(asked), rate=rate)
     return f"{token}\nThis is the key {asked.name!r}. It is not shown again: {asked.keys} holds only its hash."
 
@@ -90,7 +91,7 @@ def _rotate(asked: argparse.Namespace) -> str:
 
 
 def _list(asked: argparse.Namespace) -> str:
-    from oddsmith.reports.page import Table
+    from oddsmith.files.reports.page import Table
 
     rows = [_row(key) for key in _keys().read_keys(asked.keys)]
     if asked.json:
@@ -129,4 +130,4 @@ def _revoke(asked: argparse.Namespace) -> str:
 
 
 def _keys() -> ModuleType:
-    return import_extra("oddsmith.service.keys", "keys need", "service")
+    return import_extra("oddsmith.server.http.keys", "keys need", "service")

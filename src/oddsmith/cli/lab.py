@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused
-from oddsmith.errors import InvalidInput
+from oddsmith.core.errors import InvalidInput
 
 __all__ = ["add_commands"]
 
@@ -37,8 +37,8 @@ def _where(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
 
 
 def _reproduce(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.lab.claims_report import verdict
-    from oddsmith.lab.reproduce import reproduce
+    from oddsmith.claims.report import verdict
+    from oddsmith.claims.reproduce import reproduce
 
     if asked.rules:
         return _rules(asked)
@@ -59,8 +59,8 @@ def _reproduce(asked: argparse.Namespace) -> str | Refused:
 
 
 def _rules(asked: argparse.Namespace) -> str:
-    from oddsmith.lab.claims import EXPERIMENTS
-    from oddsmith.lab.reproduce import chosen
+    from oddsmith.claims import EXPERIMENTS
+    from oddsmith.claims.reproduce import chosen
 
     lines = []
     for name in chosen(asked.names):
@@ -71,8 +71,8 @@ def _rules(asked: argparse.Namespace) -> str:
 
 
 def _broken(asked: argparse.Namespace) -> str | Refused:
-    from oddsmith.lab.claims import EXPERIMENTS
-    from oddsmith.lab.reproduce import broken, chosen
+    from oddsmith.claims import EXPERIMENTS
+    from oddsmith.claims.reproduce import broken, chosen
 
     rejected = broken(asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers)
     missed = [f"{name}: {wrong}" for (name, wrong), found in rejected.items() if not found]
@@ -93,7 +93,7 @@ def _broken(asked: argparse.Namespace) -> str | Refused:
 
 def _simulate(asked: argparse.Namespace) -> str:
     from oddsmith.files.keys import read_toml
-    from oddsmith.lab.episode_study import EpisodeStudy, read_episode_study
+    from oddsmith.lab.episodes.study import EpisodeStudy, read_episode_study
     from oddsmith.lab.study import Study, read_study
 
     of_episodes = "episodes" in read_toml(asked.file).values

@@ -13,7 +13,7 @@ from oddsmith import __version__
 from oddsmith.cli import audit, backup, certify, dashboard, evaluate, fit, imports, keys, lab, replay, serve, theory
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
-from oddsmith.errors import OddsmithError, StoreFailed
+from oddsmith.core.errors import OddsmithError, StoreFailed
 
 __all__ = ["command_parser", "main"]
 

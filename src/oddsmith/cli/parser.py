@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
-from oddsmith.errors import InvalidInput
-from oddsmith.spelling import hint
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
 
 __all__ = ["Commands", "Parser"]
 

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oddsmith.arrays import Array, whole
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, asking, checked_seed, reader
-from oddsmith.errors import InvalidInput
-from oddsmith.files import read_policy
-from oddsmith.reports.answer import Span, chart, compared
+from oddsmith.core.arrays import Array, whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.files.policy import read_policy
+from oddsmith.files.reports.answer import Span, chart, compared
+
+__all__ = ["add_commands"]
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.replay import Replayed
 
-__all__ = ["add_commands"]
 
 _LEAST = 100  # accepted rows for a comparison: as many as evaluate asks for
 _LEVEL = 0.95

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.cli.parser import Commands
-from oddsmith.errors import InvalidInput, import_extra
-from oddsmith.files.starting import MADE, start_policy_file
+from oddsmith.core.errors import InvalidInput, import_extra
+from oddsmith.files.template import MADE, start_policy_file
 
 __all__ = ["add_commands", "listen"]
 
@@ -46,15 +46,15 @@ def add_commands(commands: Commands) -> None:
 
 
 def _serve(asked: argparse.Namespace) -> str:
-    serve = import_extra("oddsmith.service.server", "serve needs", "service").serve
-    from oddsmith.service.access import check_bind
-    from oddsmith.service.app import make_app
-    from oddsmith.service.connections import Connections
-    from oddsmith.service.doors.personalizer.entrance import Personalizer
-    from oddsmith.service.keys import KeyRing
-    from oddsmith.service.log_lines import AccessLog, set_up_logging
-    from oddsmith.service.opening import open_experiments
-    from oddsmith.service.rates import read_rate
+    serve = import_extra("oddsmith.server.http.server", "serve needs", "service").serve
+    from oddsmith.server.compat.personalizer.entrance import Personalizer
+    from oddsmith.server.experiment.start import open_experiments
+    from oddsmith.server.http.access import check_bind
+    from oddsmith.server.http.app import make_app
+    from oddsmith.server.http.connections import Connections
+    from oddsmith.server.http.keys import KeyRing
+    from oddsmith.server.http.log_lines import AccessLog, set_up_logging
+    from oddsmith.server.http.rates import read_rate
 
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")

@@ -1,25 +1,160 @@
-"""`oddsmith bound | tune`: what learning costs at most, what it costs in an ordinary world, and which eta and gamma."""
+"""`oddsmith bound --compare`: who has which bound, and what has to hold for it."""
 
 import argparse
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oddsmith import theory
-from oddsmith.arrays import whole
-from oddsmith.cli.comparison import add_comparison, comparison
 from oddsmith.cli.costs import DEFAULT_GAMMA, AlgorithmCost, gts, play, recorded, rewards, rivals, table, usual, why
-from oddsmith.cli.episode_bounds import add_episodes, episode_bounds
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json, checked_seed, loss_named
-from oddsmith.errors import InvalidInput
-from oddsmith.theory import Bound
+from oddsmith.core.arrays import whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.theory import Bound, Promise
 from oddsmith.theory.coefficients import AnyLoss
+
+__all__ = ["add_commands", "add_comparison", "add_episodes", "comparison", "episode_bounds"]
+
+
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the comparison to the parser of `bound`."""
+    parser.add_argument("--compare", action="store_true", help="all algorithms, what has to hold, and the lower bounds")
+    parser.add_argument("--entropy", type=float, help="of the prior, in nats, with --compare (default: equal priors)")
+
+
+def comparison(asked: argparse.Namespace, assumed: str) -> str:
+    """The bounds of all algorithms, as text or JSON; what was assumed is said at the end."""
+    if asked.plot is not None or asked.gamma is not None or asked.loss != "log" or asked.constants != "tight":
+        raise InvalidInput(
+            "compare has each algorithm with the settings of its own bound; "
+            "leave out --loss, --gamma, --constants and --plot"
+        )
+    if len(asked.prior) > 1:
+        raise InvalidInput(f"prior must be one number with compare; got {len(asked.prior)}")
+    steps, prior = asked.steps, asked.prior[0]
+    size = {"n_arms": asked.arms, "steps": steps, "prior": prior}
+    rows = theory.compare(**size, entropy=asked.entropy)
+    if asked.json:
+        return as_json([{**row._asdict(), "says_nothing": row.says_nothing(steps)} for row in rows])
+    parts = [_answer(rows, **size), _table(rows, steps), _notes(asked.entropy)]
+    return "\n\n".join([*parts, *([assumed] if assumed else [])])
+
+
+def _answer(rows: list[Promise], *, n_arms: int, steps: float, prior: float) -> str:
+    first, of = rows[0], f"of {steps:,.0f} rewards"
+    if first.bound is None or first.says_nothing(steps):
+        return f"Nobody promises anything over {steps:,.0f} decisions for a truth whose prior is {prior:g}."
+    gts = theory.better_bound(n_arms=n_arms, steps=steps, prior=prior)
+    gamma = "without exploration" if gts.gamma == 0 else "with tuned gamma"
+    promised = f"{rewards(gts.bound)} {gamma}" if gts.bound < steps else "nothing"
+    sentence = f"{first.algorithm} promises to lose at most {rewards(first.bound)} {of}, GTS {promised}"
+    if gts.bound <= first.bound:
+        sentence = f"GTS {gamma} promises to lose at most {rewards(gts.bound)} {of}, and nobody less"
+    floor = theory.sampling_floor(steps=steps, prior=prior) if n_arms > 1 else 0.0
+    if floor:
+        sentence += f", and no gamma brings GTS below {rewards(floor)} in its worst world"
+    return sentence + "."
+
+
+def _table(rows: list[Promise], steps: float) -> str:
+    """A block for each condition, in the order of the rows."""
+    name, wide = max(len(row.algorithm) for row in rows), max(len(row.formula) for row in rows)
+    blocks = []
+    for applies, group in groupby(rows, key=lambda row: row.applies):
+        lines = [f"{applies[0].upper()}{applies[1:]}:"]
+        lines += [
+            f"  {row.algorithm:{name}}{_number(row, steps):>15}   {row.formula:{wide}}  {row.status}" for row in group
+        ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _number(row: Promise, steps: float) -> str:
+    if row.bound is None:
+        return "no constant"
+    return "says nothing" if row.says_nothing(steps) else f"{row.bound:,.1f}"
+
+
+def _notes(entropy: float | None) -> str:
+    known = "that of 1/p equally likely experts" if entropy is None else f"{entropy:g} nats"
+    return (
+        "K arms, T decisions, p the truth's prior, L = ln(1/p), N = 1/p, H the entropy of the prior, "
+        f"here {known}; L* is what the best arm costs in all. Formulas of GTS with tuned gamma are to leading order, "
+        "its numbers are exact. A bound of T or more says nothing, nor does a lower bound whose condition fails. "
+        "docs/math, section 9."
+    )
+
+
+_EPISODES, _MODELS, _ACTIONS = 1_000, 10, 2
+
+
+def add_episodes(parser: argparse.ArgumentParser) -> None:
+    """Add the options for episodes to the parser of `bound`."""
+    parser.add_argument("--horizon", type=int, metavar="H", help="steps of an episode: bounds for worlds of states")
+    parser.add_argument("--episodes", type=float, help=f"number of episodes (default {_EPISODES:,}), with --horizon")
+    parser.add_argument("--policies", type=int, metavar="G", help="distinct best policies of the models (default: all)")
+    parser.add_argument("--states", type=int, metavar="S", help="number of states, where there are many policies")
+
+
+def episode_bounds(asked: argparse.Namespace) -> str:
+    """Bounds of posterior sampling over models, as text or JSON; `--arms` are actions, `--experts` are models."""
+    if asked.plot is not None or asked.loss not in (None, "log") or asked.constants != "tight":
+        raise InvalidInput("bounds for episodes have log loss and no figure; leave out --loss, --constants and --plot")
+    if asked.compare:
+        raise InvalidInput("compare is for decisions without states; leave out --horizon, or --compare")
+    if asked.steps is not None:
+        raise InvalidInput("steps must not be given with horizon, the steps of an episode; give --episodes")
+    if asked.prior is not None and (asked.experts is not None or len(asked.prior) > 1):
+        raise InvalidInput("prior must be one number, without experts, of which it is one in so many")
+    models = whole("experts", _MODELS if asked.experts is None else asked.experts)
+    prior = 1 / models if asked.prior is None else asked.prior[0]
+    episodes, actions = asked.episodes or _EPISODES, asked.arms or _ACTIONS
+    policies = models if asked.policies is None and asked.prior is None else asked.policies
+    problem = {"horizon": asked.horizon, "n_actions": actions, "episodes": episodes, "policies": policies}
+    sized = {**problem, "n_states": asked.states, "prior": prior}
+    rows = {"posterior sampling, gamma 0": theory.episode_bound(**sized)}
+    if asked.gamma:
+        name = f"posterior sampling, gamma {asked.gamma:g}"
+        rows = {name: theory.episode_bound(**sized, gamma=asked.gamma), **rows}
+    rows["Feel-Good"] = theory.episode_feelgood_bound(**sized)
+    if asked.prior is None and (policies is not None or asked.horizon == 1):
+        rows["PSRL, truth drawn from the prior"] = theory.posterior_sampling_bound([prior] * models, **problem)
+    if asked.json:
+        return as_json(
+            [{"algorithm": name, **found._asdict(), "terms": dict(found.terms)} for name, found in rows.items()]
+        )
+    return "\n\n".join(
+        [_answer_episode_bounds(rows, asked.horizon, episodes), _table_episode_bounds(rows), _applies(rows)]
+    )
+
+
+def _answer_episode_bounds(rows: dict[str, Bound], horizon: int, episodes: float) -> str:
+    name = min(rows, key=lambda row: rows[row].bound)
+    most, all_of_them = rows[name].bound, horizon * episodes
+    if most >= all_of_them:
+        return f"For the worst case nothing is promised over {episodes:,.0f} episodes of {horizon} steps"
+    return (
+        f"In the worst case learning costs at most {rewards(most)} of {all_of_them:,.0f} rewards, in {episodes:,.0f} "
+        f"episodes of {horizon} steps ({name})."
+    )
+
+
+def _table_episode_bounds(rows: dict[str, Bound]) -> str:
+    width = max(map(len, rows))
+    lines = [f"{'':{width}}{'at most':>16}{'eta':>10}{'gamma':>12}"]
+    lines += [f"{name:{width}}{b.bound:16,.1f}{b.eta or 0:10.4g}{b.gamma or 0:12.4g}" for name, b in rows.items()]
+    return "\n".join([*lines, "Feel-Good has its optimism in the last column."])
+
+
+def _applies(rows: dict[str, Bound]) -> str:
+    return "\n".join(f"{name}: {found.applies}." for name, found in rows.items())
+
 
 if TYPE_CHECKING:
     from oddsmith.lab.ordinary import OrdinaryWorld
 
-__all__ = ["add_commands"]
 
 _ARMS, _STEPS, _EXPERTS = 5, 10_000, 10  # for people who do not know theirs; the answer says so
 
@@ -108,7 +243,7 @@ def _bound(asked: argparse.Namespace) -> str:
     settings = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
     bounds = [theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior]
     if asked.plot is not None:
-        from oddsmith.reports import plot_bounds
+        from oddsmith.files.reports import plot_bounds
 
         plot_bounds(asked.plot, loss, priors=asked.prior, settings=settings, **problem)
     world = _world(asked, prior)
@@ -120,12 +255,12 @@ def _bound(asked: argparse.Namespace) -> str:
         records[0] |= {"simulated": recorded(rows, world)}
         return as_json(records[0] if len(records) == 1 else records)
     others = [AlgorithmCost(f"{name}{p:g}", b) for p, b in zip(asked.prior[1:], bounds[1:], strict=True)]
-    parts = [_answer(rows, asked.steps, world), table([rows[0], *others, *rows[1:]], asked.steps, world)]
+    parts = [_answer_theory(rows, asked.steps, world), table([rows[0], *others, *rows[1:]], asked.steps, world)]
     parts += [] if world is None else [why(rows, world)]
     return "\n\n".join([*parts, f"The first row {bounds[0].applies}.", *([assumed] if assumed else [])])
 
 
-def _answer(rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
+def _answer_theory(rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
     """What a manager could read aloud."""
     bound, gamma = rows[0].bound.bound, f"gamma {rows[0].bound.gamma:.3g}"
     sentence = f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} rewards (GTS, {gamma})"

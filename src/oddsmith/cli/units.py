@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.errors import InvalidInput
-from oddsmith.files import PolicyFile
-from oddsmith.logs.reading import LogReader
+from oddsmith.contexts.rewards import RewardScale
+from oddsmith.core.errors import InvalidInput
+from oddsmith.files.policy import PolicyFile
+from oddsmith.logs.formats import LogReader
 from oddsmith.logs.table import Log
-from oddsmith.rewards import RewardScale
 
 __all__ = ["Units", "add_units", "learnt_units", "units_of"]
 

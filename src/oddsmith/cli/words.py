@@ -10,10 +10,10 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import NamedTuple
 
-from oddsmith.arrays import whole
-from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.logs.reading import FORMATS, LogReader
-from oddsmith.losses import Loss
+from oddsmith.core.arrays import whole
+from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.losses import Loss
+from oddsmith.logs.formats import FORMATS, LogReader
 
 __all__ = ["Refused", "add_reading", "as_json", "asking", "check_file_place", "checked_seed", "loss_named", "reader"]
 

@@ -4,11 +4,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from oddsmith.errors import Conflict, InvalidInput, OddsmithError, ServiceError
+from oddsmith.core.errors import Conflict, InvalidInput, OddsmithError, ServiceError
 
-__all__ = ["PosteriorWeights", "ServedDecision", "ServedSlate", "StoredEvent", "one_of", "read_batch"]
-__all__ += ["read_slate", "refusal"]
-
+__all__ = [
+    "PosteriorWeights",
+    "ServedDecision",
+    "ServedSlate",
+    "StoredEvent",
+    "one_of",
+    "read_batch",
+    "read_slate",
+    "refusal",
+]
 
 T = TypeVar("T")
 

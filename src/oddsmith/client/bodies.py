@@ -6,10 +6,10 @@ from datetime import date, time, timedelta
 
 import numpy as np
 
-from oddsmith.contexts import is_table, one, plain, shown, simple
-from oddsmith.errors import InvalidInput
-from oddsmith.offer import offered
-from oddsmith.slate import Slot
+from oddsmith.agent.slate import Slot
+from oddsmith.contexts.offers import offered
+from oddsmith.core.contexts import is_table, one, plain, shown, simple
+from oddsmith.core.errors import InvalidInput
 
 __all__ = ["context_json", "entry_of", "given", "offered_json", "reward_entry", "slots_json", "written"]
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote
 
+from oddsmith.agent.slate import slot_id
 from oddsmith.client.answers import (
     PosteriorWeights,
     ServedDecision,
@@ -18,12 +19,11 @@ from oddsmith.client.answers import (
     read_slate,
 )
 from oddsmith.client.bodies import context_json, entry_of, given, offered_json, reward_entry, slots_json
+from oddsmith.client.delivery import Sending
 from oddsmith.client.fallback import read_fallback, read_slate_fallback
 from oddsmith.client.outbox import Reported
-from oddsmith.client.sending import Sending
 from oddsmith.client.tries import Request, Steps, Try, persist
-from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.slate import slot_id
+from oddsmith.core.errors import InvalidInput, OddsmithError
 
 __all__ = ["Calls", "new_id"]
 

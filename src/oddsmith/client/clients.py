@@ -8,16 +8,17 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from oddsmith.arrays import number, whole
 from oddsmith.client.calls import Calls
 from oddsmith.client.outbox import Reported
 from oddsmith.client.tries import Patience, Reply, Steps, Try
-from oddsmith.errors import InvalidInput, import_extra
+from oddsmith.core.arrays import number, whole
+from oddsmith.core.errors import InvalidInput, import_extra
+
+__all__ = ["AsyncClient", "Client"]
 
 if TYPE_CHECKING:
     from httpx import Response
 
-__all__ = ["AsyncClient", "Client"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from math import isclose
 from typing import NamedTuple
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
-from oddsmith.slate import Slot, slots_of
+from oddsmith.agent.slate import Slot, slots_of
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
 
 __all__ = ["DOWN", "Fallback", "read_fallback", "read_slate_fallback"]
 

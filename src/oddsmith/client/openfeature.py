@@ -12,15 +12,16 @@ from oddsmith.client.bodies import written
 from oddsmith.client.calls import Calls
 from oddsmith.client.clients import Client
 from oddsmith.client.tries import Request, persist
-from oddsmith.contexts import flat
-from oddsmith.errors import InvalidInput, MissingExtra, OddsmithError, ServiceError, import_extra
+from oddsmith.contexts.flat import flat
+from oddsmith.core.errors import InvalidInput, MissingExtra, OddsmithError, ServiceError, import_extra
+
+__all__ = ["OddsmithProvider"]
 
 if TYPE_CHECKING:
     from openfeature.evaluation_context import EvaluationContext
     from openfeature.flag_evaluation import FlagResolutionDetails
     from openfeature.track import TrackingEventDetails
 
-__all__ = ["OddsmithProvider"]
 
 _log = logging.getLogger(__name__)
 _UNITS = 10_000  # whose decisions are remembered

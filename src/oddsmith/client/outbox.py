@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from oddsmith.client.tries import Patience, Request, Steps, persist
-from oddsmith.errors import Conflict, InvalidInput, ServiceError
+from oddsmith.core.errors import Conflict, InvalidInput, ServiceError
 
 __all__ = ["Kind", "Outbox", "Reported"]
 

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from oddsmith.client.answers import refusal
-from oddsmith.errors import ServiceError
+from oddsmith.core.errors import ServiceError
 
 __all__ = ["AGAIN", "Patience", "Reply", "Request", "Steps", "Try", "persist"]
 

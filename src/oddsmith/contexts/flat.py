@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oddsmith.errors import InvalidInput
+from oddsmith.core.errors import InvalidInput
 
 __all__ = ["flat"]
 

@@ -1,13 +1,12 @@
 """Evaluation: from a log to a value with an interval that can be defended, or a refusal that says why."""
 
-from oddsmith.evaluation.assessment import Assessment, assess
+from oddsmith.evaluation.assessment import Assessment, assess, whole_slates
 from oddsmith.evaluation.diagnostics import RULES, Diagnostics, diagnose
-from oddsmith.evaluation.episodes import estimate_return, per_decision
+from oddsmith.evaluation.draws import ServedReport, served_as_logged
 from oddsmith.evaluation.estimators import clipped_ips, dm, dr, ips, logged, shrunk_dr, snips, switch_dr
 from oddsmith.evaluation.intervals import INTERVALS, Comparison, Estimate, compare, estimate
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.reward_models import cross_fit
-from oddsmith.evaluation.served import ServedReport, served_as_logged
 from oddsmith.evaluation.targets import (
     arm_target,
     first_target,
@@ -17,22 +16,37 @@ from oddsmith.evaluation.targets import (
     where_offered,
 )
 from oddsmith.evaluation.terms import Bets, Terms
-from oddsmith.evaluation.whole_slates import whole_slates
 
-__all__ = ["Assessment", "Bets", "Comparison", "Diagnostics", "Estimate", "ExplorationPlan", "INTERVALS", "RULES"]
-__all__ += ["ServedReport", "Terms", "arm_target", "assess", "clipped_ips", "compare", "cross_fit", "diagnose", "dm"]
-__all__ += [
+__all__ = [
+    "Assessment",
+    "Bets",
+    "Comparison",
+    "Diagnostics",
+    "Estimate",
+    "ExplorationPlan",
+    "INTERVALS",
+    "RULES",
+    "ServedReport",
+    "Terms",
+    "arm_target",
+    "assess",
+    "clipped_ips",
+    "compare",
+    "cross_fit",
+    "diagnose",
+    "dm",
     "dr",
     "estimate",
-    "estimate_return",
     "first_target",
     "ips",
     "logged",
-    "per_decision",
     "policy_target",
     "served_as_logged",
     "shrunk_dr",
     "snips",
     "switch_dr",
+    "uniform_target",
+    "where_drawn",
+    "where_offered",
+    "whole_slates",
 ]
-__all__ += ["uniform_target", "where_drawn", "where_offered", "whole_slates"]

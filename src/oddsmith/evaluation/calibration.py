@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Decision, check_rewards
-from oddsmith.errors import InvalidInput, OutOfDomain
-from oddsmith.experts.base import check_names, numbered
+from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.decision import Decision, check_rewards
+from oddsmith.core.errors import InvalidInput, OutOfDomain
+from oddsmith.core.losses import Loss, log_loss
+from oddsmith.core.names import check_names, numbered
 from oddsmith.logs.table import Log
-from oddsmith.losses import Loss, log_loss
 
 __all__ = ["CalibrationMonitor", "CalibrationReport", "CalibrationState", "STAKES", "check_calibration"]
 

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from oddsmith.errors import InvalidInput
-from oddsmith.evaluation.betting import log_wealth
+from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.bets import log_wealth
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Terms
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
 from oddsmith.evaluation.terms import Terms
 
 __all__ = ["Moments", "beta_interval", "moments", "normal_interval", "studentised"]

@@ -5,7 +5,7 @@ So rows may be added many at a time, and what was added can be taken out again. 
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["in_units", "of_units"]
 

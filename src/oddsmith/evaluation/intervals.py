@@ -1,22 +1,75 @@
 """Intervals: from terms to a value with an interval that can be defended, or a refusal that says why."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
-from oddsmith.evaluation.betting import lower_bound
+from oddsmith.core.arrays import Array, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.bets import lower_bound
 from oddsmith.evaluation.diagnostics import ASYMPTOTIC, MISSING, Diagnostics, broken, check_rules, diagnose
 from oddsmith.evaluation.ends import beta_interval, normal_interval, studentised
-from oddsmith.evaluation.running import MeanBets, bets_within, running_bound, running_sums
+from oddsmith.evaluation.mean_bounds import MeanBets, bets_within, running_bound, running_sums
 from oddsmith.evaluation.slates import per_slate
-from oddsmith.evaluation.terms import Bets, Terms
-from oddsmith.evaluation.undrawn import outer
+from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
 
-__all__ = ["ASSUMPTIONS", "Comparison", "Estimate", "INTERVALS", "compare", "estimate", "mean_bets"]
+__all__ = ["ASSUMPTIONS", "Comparison", "Estimate", "INTERVALS", "compare", "estimate", "mean_bets", "outer"]
+
+
+def outer(terms: Terms) -> tuple[Terms, Terms] | None:
+    """Terms with a mean of at most the value, and terms with a mean of at least it; None where all odds are known.
+
+    With D = w - w' of two targets, and P, N the mass that the first has more and less than the second, they are
+
+        D⁺ r + D⁻ (1 - r) - N   and   P - D⁺ (1 - r) - D⁻ r
+
+    so what two targets share cancels. Of one target, D = w, P = 1 and N = 0.
+    """
+    found = _apart(terms)
+    if found is None:
+        return None
+    apart, more, less, reward = found
+    up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
+    low, high = up * reward + down * (1 - reward) - less, more - up * (1 - reward) - down * reward
+    bounds = (low, up - less, down - less), (high, more - down, more - up)
+    least, most = (
+        Terms(terms.name, values, terms.missing, extremes=partial(_extremes, *ends), slates=terms.slates)
+        for values, *ends in bounds
+    )
+    return least, most
+
+
+def _apart(terms: Terms) -> tuple[Array, Array, Array, Array] | None:
+    """D, P, N and the rewards, (T,) each."""
+    sides = [part.drawn for part in terms.parts or (terms,)]
+    drawn = [side for side in sides if side is not None]
+    if len(drawn) < len(sides) or all(side.target is None for side in drawn):
+        return None
+    first = drawn[0]
+    if len(drawn) == 1:
+        return first.weights, first.mass, np.zeros(len(terms)), first.reward
+    return first.weights - drawn[1].weights, *_masses(first, drawn[1]), first.reward
+
+
+def _masses(first: Drawn, second: Drawn) -> tuple[Array, Array]:
+    """The mass that the first target has more than the second, and the second more than the first.
+
+    Of the logger, whose other odds are not known, they are means over rows: where π has less than p, E (1 - w)⁺, whose
+    rows are light, and where it has more, as much, less what π has on arms that could not be drawn.
+    """
+    if first.target is not None and second.target is not None:
+        apart = first.target - second.target
+        return np.maximum(apart, 0.0).sum(axis=1), np.maximum(-apart, 0.0).sum(axis=1)
+    light = np.maximum(1.0 - first.weights * second.weights, 0.0)  # the logger's own weights are 1
+    return light + first.mass - 1.0, light + second.mass - 1.0
+
+
+def _extremes(rewarded: Array, unrewarded: Array) -> Extremes:
+    return Extremes(rewarded, unrewarded, np.ones(len(rewarded)))
+
 
 ASSUMPTIONS = {
     "beta": "many rows, none of them heavy",

@@ -2,13 +2,74 @@
 
 import numpy as np
 
-from oddsmith.evaluation.assessment import Assessment
+from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
 from oddsmith.evaluation.diagnostics import ASYMPTOTIC
 from oddsmith.evaluation.rows import all_odds
-from oddsmith.evaluation.slate_report import slate_notes
-from oddsmith.evaluation.verdict import verdict
+from oddsmith.evaluation.slates import slates_of
+from oddsmith.evaluation.verdict import ORDER, reasons, verdict
+from oddsmith.files.reports.page import Table
 
-__all__ = ["log_notes", "support_known"]
+__all__ = ["log_notes", "slate_notes", "slots_table", "support_known"]
+
+_ESTIMAND = (
+    "In a slot the target draws from what the logger left there, and the logger draws all others: what one slot earns, "
+    "not what the target would earn in all of them at once."
+)
+
+
+def slate_notes(found: Assessment) -> list[str]:
+    """Sentences about slates: what the values are means of, and what whole slates say; none without slates."""
+    slates = slates_of(found.log)
+    if slates is None:
+        return []
+    sizes = np.bincount(slates.number[np.asarray(found.log.slot) > 0])
+    sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
+    least, most = int(sizes.min()), int(sizes.max())
+    slots = f"{most} slots" if least == most else f"{least} to {most} slots"
+    total = f"; together they earn {most} times as much" if least == most and not slates.alone else ""
+    together = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
+    alone = f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that stand{'s' * (slates.alone == 1)} alone"
+    counted = "each slate counted once" if not slates.alone else "each decision and each slate counted once"
+    notes = [f"Values are means over {f'{alone} and {together}' if slates.alone else together}, {counted}{total}."]
+    notes.append(_ESTIMAND)
+    notes += [f"Slot {slot} has no answer: {one}." for slot, one in found.slots.items() if isinstance(one, str)]
+    return notes + [_whole(name, one) for name, one in found.whole.items()]
+
+
+def _whole(name: str, one: Answer) -> str:
+    if isinstance(one, str):
+        return f"Whole slates of {name}: no answer; {one}."
+    if one.refused:
+        why = f"{reasons(one)[one.refused[0]]} (rule {one.refused[0]})"
+        return f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
+    interval = f"[{one.low:z.4f}, {one.high:z.4f}] ({100 * one.level:.4g} % {one.interval} interval, {one.name})"
+    return f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, {interval}."
+
+
+def slots_table(found: Assessment) -> Table:
+    """A row for each slot and target: its value, and by how much it is more than the baseline's."""
+    estimator = verdict(found).estimator or ORDER[-1]
+    rows = []
+    for slot, own in found.slots.items():
+        if isinstance(own, str):
+            continue
+        answers = {LOGGED: own.logged} | {name: by.get(estimator, "") for name, by in own.answers.items()}
+        for name, one in answers.items():
+            more = own.differences.get(estimator, {}).get(name, "")
+            rows.append((str(slot) if slot else "0 (alone)", name, *_cells(one), *_cells(more)))
+    headers = ("slot", "target", "value", "low", "high", f"more than {found.baseline}", "low", "high")
+    caption = f"The value of each slot, drawn by the target from what the logger left there ({estimator})"
+    return Table(headers, tuple(rows), caption)
+
+
+def _cells(one: Answer) -> tuple[str, str, str]:
+    if isinstance(one, str):
+        return "", "", ""
+    if not given(one):
+        return f"refused: {', '.join(one.refused)}", "", ""
+    value, low, high = (f"{number:z.4f}" for number in (one.value, one.low, one.high))
+    return value, low, high
+
 
 _EMPTY = 0.1  # of the rows: beyond it, say so
 

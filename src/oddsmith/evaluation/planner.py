@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from oddsmith.arrays import Array, finite, number
-from oddsmith.errors import Infeasible, InvalidInput
+from oddsmith.core.arrays import Array, finite, number
+from oddsmith.core.errors import Infeasible, InvalidInput
 
 __all__ = ["ExplorationPlan"]
 

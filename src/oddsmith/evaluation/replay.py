@@ -5,21 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Ints, number
-from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Decision, Odds, State
-from oddsmith.errors import InvalidInput, OrderMatters
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Ints, number
+from oddsmith.core.contexts import rows as rows_of
+from oddsmith.core.decision import Decision, Odds, State
+from oddsmith.core.errors import InvalidInput, OrderMatters
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.offer import Offer
+from oddsmith.core.policy import Policy, check_policy
+from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.advice import decisions_for, named_advice
 from oddsmith.logs.by_policy import for_policy, question_of
 from oddsmith.logs.rules import times
 from oddsmith.logs.table import Log
-from oddsmith.offer import Offer
-from oddsmith.policies.base import Policy, check_policy
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.uniforms import Uniforms
 
 __all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
-from oddsmith.evaluation.notes import log_notes, support_known
-from oddsmith.evaluation.slate_report import slots_table
+from oddsmith.evaluation.notes import log_notes, slots_table, support_known
 from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
+from oddsmith.files.reports.page import Figure, Section, Table, write
+from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, MARKERS, RULE, SHEET, SOFT, legend, panels, plain, svg
 from oddsmith.logs.by_policy import names_of, numbers_of
-from oddsmith.logs.kinds import KINDS
+from oddsmith.logs.knowledge import KINDS
 from oddsmith.logs.table import Log
-from oddsmith.reports.page import Figure, Section, Table, write
-from oddsmith.reports.style import COLOURS, DASHES, EDGE, MARKERS, RULE, SHEET, SOFT, legend, panels, plain, svg
+
+__all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["answers_table", "diagnostics_table", "differences_table", "refusals", "summary", "write_report"]
 
 _ARMS = 20  # arms in the figure of overlap
 

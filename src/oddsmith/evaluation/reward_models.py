@@ -6,14 +6,14 @@ from typing import Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools, Ints, whole
-from oddsmith.errors import InvalidInput, OddsmithError, import_extra
-from oddsmith.evaluation.joined_rows import JoinedRows, complete, context_rows
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array, Bools, Ints, whole
+from oddsmith.core.errors import InvalidInput, OddsmithError, import_extra
+from oddsmith.core.uniforms import Uniforms
+from oddsmith.evaluation.offer_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.evaluation.slates import slates_of
-from oddsmith.experts.schema import Schema
 from oddsmith.logs.table import Log
-from oddsmith.uniforms import Uniforms
 
 __all__ = ["Regressor", "by_offers", "cross_fit"]
 

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Ints, finite
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import Array, Bools, Ints, finite
+from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.slates import Slates, heaviest_slate, slates_of
 from oddsmith.evaluation.terms import heaviest
 from oddsmith.logs.offers import inside

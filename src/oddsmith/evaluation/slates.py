@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
 from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log

@@ -5,16 +5,16 @@ Where arms came with the call, odds are in the order of each row's offer, and 0 
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, whole
-from oddsmith.decision import State
-from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.arrays import Array, Bools, whole
+from oddsmith.core.decision import State
+from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.names import hint
+from oddsmith.core.policy import Policy, check_policy
 from oddsmith.evaluation.rows import certain
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
-from oddsmith.policies.base import Policy, check_policy
-from oddsmith.spelling import hint
 
 __all__ = ["arm_target", "first_target", "policy_target", "uniform_target", "where_drawn", "where_offered"]
 
@@ -26,7 +26,7 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     no state that has learnt from this log's rewards: its value would be too good to be true.
 
     >>> from oddsmith.experts.tables import TableExperts
-    >>> from oddsmith.policies.gts import GeneralizedThompsonSampling
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> policy = GeneralizedThompsonSampling(TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])), gamma=0.1)
     >>> policy_target(Log(arm=[0, 1, 1], reward=[1, 0, 0], context=np.array([0, 0, 1])), policy)
     array([[0.05, 0.95], [0.05, 0.95], [0.95, 0.05]])

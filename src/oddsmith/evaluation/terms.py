@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints, number
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import Array, Ints, number
+from oddsmith.core.errors import InvalidInput
+
+__all__ = ["Bets", "Drawn", "Extremes", "Terms", "heaviest"]
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
 
-__all__ = ["Bets", "Drawn", "Extremes", "Terms", "heaviest"]
 
 _FIRST = 256  # entries sorted at first, when the heaviest are looked for
 

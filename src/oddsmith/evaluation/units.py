@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from oddsmith.contexts.rewards import RewardScale
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment
 from oddsmith.evaluation.intervals import Estimate
-from oddsmith.rewards import RewardScale
 
 __all__ = ["in_units"]
 

@@ -11,7 +11,7 @@ from oddsmith.evaluation.diagnostics import ESS, MISSING, broken
 from oddsmith.evaluation.intervals import Estimate
 from oddsmith.evaluation.rows import certain
 from oddsmith.evaluation.slates import slates_of
-from oddsmith.reports.answer import Span, chart, compared, digits, interval
+from oddsmith.files.reports.answer import Span, chart, compared, digits, interval
 
 __all__ = ["ORDER", "Verdict", "called", "more_decisions", "next_step", "reasons", "verdict"]
 

@@ -1,27 +1,20 @@
 """Experts predict: banks of N predictors of every arm's mean reward."""
 
-from oddsmith.experts.base import Experts
-from oddsmith.experts.clipped import Clipped
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.experts import Experts
+from oddsmith.experts.clip import Clipped
 from oddsmith.experts.covers import Cover, ball_cover, grid_cover
-from oddsmith.experts.encoded import Encoded
-from oddsmith.experts.features import Curves, FeatureMap, Plain
+from oddsmith.experts.encoder import Encoded
+from oddsmith.experts.external import GivenExperts
 from oddsmith.experts.functions import FunctionExperts
-from oddsmith.experts.given import GivenExperts
-from oddsmith.experts.guarded import Guarded
-from oddsmith.experts.isolated import Isolated
-from oddsmith.experts.learners import (
-    Forest,
-    LearningExperts,
-    PooledForest,
-    PooledRidge,
-    Ridge,
-    SharedExperts,
-)
+from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.guard.process import Isolated
+from oddsmith.experts.learners import Forest, LearningExperts, PooledForest, PooledRidge, Ridge, SharedExperts
+from oddsmith.experts.learners.features import Curves, FeatureMap, Plain
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
-from oddsmith.experts.refitted import RefittedExperts
-from oddsmith.experts.schema import Schema
+from oddsmith.experts.refit import RefittedExperts
 from oddsmith.experts.stack import Stacked, stack
 from oddsmith.experts.tables import TableExperts
 

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
-from oddsmith.best_arm import normal_best
-from oddsmith.weights import greedy
+from oddsmith.core.arrays import Array, Bools, number
+from oddsmith.core.weights import greedy
+from oddsmith.experts.best_arm import normal_best
 
 __all__ = ["Ballots", "InverseGap", "Optimistic", "PosteriorBest", "Softened", "best_of", "inverse_gap", "rest_on_best"]
 

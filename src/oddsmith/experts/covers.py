@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, finite, number, whole
-from oddsmith.errors import InvalidInput, TooLarge
+from oddsmith.core.arrays import Array, finite, number, whole
+from oddsmith.core.errors import InvalidInput, TooLarge
 
 __all__ = ["Cover", "ball_cover", "grid_cover"]
 

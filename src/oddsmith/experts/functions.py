@@ -6,21 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oddsmith.arrays import Array
-from oddsmith.contexts import is_batch, length, one, rows
-from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.experts.base import (
-    Experts,
-    arms_needed,
-    as_floats,
-    as_predictions,
-    check_names,
-    raised,
-    refuse_offer,
-    wider_names,
-)
-from oddsmith.offer import AnyOffer, Offer
+from oddsmith.core.arrays import Array
+from oddsmith.core.contexts import is_batch, length, one, rows
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.experts import Experts, arms_needed, as_floats, as_predictions, raised, refuse_offer
+from oddsmith.core.names import check_names, wider_names
+from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["FunctionExperts"]
 

@@ -6,14 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Bools, Real, finite, row_products
-from oddsmith.contexts import numbers
-from oddsmith.decision import Context, State
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, Fused, check_names, numbered, refuse_offer
+from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.offers import arm_rows
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Bools, Real, finite, row_products
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts, Fused, refuse_offer
+from oddsmith.core.names import check_names, numbered
+from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.covers import Cover
-from oddsmith.offer import AnyOffer, arm_rows
 
 __all__ = ["LinearExperts"]
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.contexts import NamedRow, check_columns, is_table, missing, rows, shown
-from oddsmith.decision import Context
-from oddsmith.errors import InvalidInput, MissingExtra
+from oddsmith.contexts.values import check_columns
+from oddsmith.core.contexts import NamedRow, is_table, missing, rows, shown
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import InvalidInput, MissingExtra
 
 __all__ = ["NAMES", "as_frame", "check_arms_differ", "ordered"]
 

@@ -7,22 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools, check_range, finite
-from oddsmith.contexts import as_array, has_names, is_batch, length, numbers
-from oddsmith.decision import Context, State
-from oddsmith.errors import ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.experts.base import (
-    Experts,
-    arms_needed,
-    as_floats,
-    check_names,
-    no_infinity,
-    raised,
-    refuse_offer,
-)
+from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.offers import arm_records, arm_rows
+from oddsmith.core.arrays import Array, Bools, check_range, finite
+from oddsmith.core.contexts import as_array, has_names, is_batch, length
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.experts import Experts, arms_needed, as_floats, no_infinity, raised, refuse_offer
+from oddsmith.core.names import check_names
+from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.core.weights import greedy
 from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, ordered
-from oddsmith.offer import AnyOffer, Offer, arm_records, arm_rows
-from oddsmith.weights import greedy
 
 __all__ = ["ModelExperts"]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.contexts import numbers
-from oddsmith.decision import Context, State
-from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
-from oddsmith.experts.base import Experts, check_names
+from oddsmith.contexts.numbers import numbers
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
+from oddsmith.core.experts import Experts
+from oddsmith.core.names import check_names
 from oddsmith.experts.models import ModelExperts
 
 __all__ = ["OnnxExperts"]

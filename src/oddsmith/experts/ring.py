@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Ints
+from oddsmith.core.arrays import Ints
 
 __all__ = ["FIRST", "PACE", "latest", "longer", "next_refit"]
 

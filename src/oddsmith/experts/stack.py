@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, State
-from oddsmith.errors import ExpertFailed, InvalidInput
-from oddsmith.experts.base import Experts, check_bank, check_names
-from oddsmith.experts.failures import Record
+from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.decision import Context, Decision, State
+from oddsmith.core.errors import ExpertFailed, InvalidInput
+from oddsmith.core.experts import Experts, check_bank
+from oddsmith.core.names import check_names
+from oddsmith.experts.guard.failures import Record
 
 __all__ = ["Stacked", "stack"]
 
@@ -98,7 +99,7 @@ class Stacked(Experts):
 def stack(*banks: Experts) -> Stacked:
     """Several banks as one; all of them read the same context.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> stack(GivenExperts(["a"]), GivenExperts(["b"])).predict(((), ()), [[0.2, 0.3]])
     array([[0.2, 0.3],
            [0.2, 0.3]])

@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
-from oddsmith.contexts import as_array, shown
-from oddsmith.decision import Context, State
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, check_names, numbered, refuse_offer
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.contexts import as_array, shown
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts, refuse_offer
+from oddsmith.core.names import check_names, numbered
 
 __all__ = ["TableExperts"]
 

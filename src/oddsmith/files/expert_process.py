@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.exact_json import decode
-from oddsmith.experts.failures import CallFailure
-from oddsmith.experts.frames import LARGEST, receive, send
-from oddsmith.experts.guarded import Guarded
-from oddsmith.experts.outcomes import Leaf, ask
-from oddsmith.experts.schema import Schema
-from oddsmith.files.building import BuildContext
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.errors import InvalidInput, OddsmithError
+from oddsmith.core.exact_json import decode
+from oddsmith.experts.guard.failures import CallFailure
+from oddsmith.experts.guard.frames import LARGEST, receive, send
+from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.guard.outcomes import Leaf, ask
+from oddsmith.files.build import BuildContext
 from oddsmith.files.experts import read_bank
+from oddsmith.files.fingerprint import describe, opaque
 from oddsmith.files.keys import Keys
-from oddsmith.fingerprint import describe, opaque
 
 __all__ = ["main"]
 

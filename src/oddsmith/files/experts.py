@@ -8,18 +8,19 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from oddsmith.arrays import finite
-from oddsmith.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.experts.base import Experts, check_bank, check_names
-from oddsmith.experts.clipped import Clipped
-from oddsmith.experts.encoded import Encoded
-from oddsmith.experts.isolated import Isolated
+from oddsmith.core.arrays import finite
+from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.experts import Experts, check_bank
+from oddsmith.core.names import check_names
+from oddsmith.core.offer import Offer
+from oddsmith.experts.clip import Clipped
+from oddsmith.experts.encoder import Encoded
+from oddsmith.experts.guard.process import Isolated
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.onnx import OnnxExperts
-from oddsmith.files.building import Bank, BuildContext, bank_of
+from oddsmith.files.build import Bank, BuildContext, bank_of
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys
-from oddsmith.offer import Offer
 from oddsmith.policies.auto import SIZES, auto
 
 __all__ = ["read_bank"]

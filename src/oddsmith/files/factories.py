@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
-from oddsmith.files.building import BuildContext
-from oddsmith.policies.base import Policy
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
+from oddsmith.core.policy import Policy
+from oddsmith.files.build import BuildContext
 
 __all__ = ["from_factory"]
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oddsmith.arrays import Array, finite, number, whole
-from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.spelling import hint
+from oddsmith.core.arrays import Array, finite, number, whole
+from oddsmith.core.errors import InvalidInput, OddsmithError
+from oddsmith.core.names import hint
 
 __all__ = ["Keys", "read_toml"]
 
@@ -34,7 +34,7 @@ class Keys:
     100
     >>> keys.close()
     Traceback (most recent call last):
-    oddsmith.errors.InvalidInput: stepz is not a key; did you mean steps? Allowed: steps
+    oddsmith.core.errors.InvalidInput: stepz is not a key; did you mean steps? Allowed: steps
     """
 
     def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
@@ -98,7 +98,7 @@ class Keys:
 
         >>> Keys({"gamma": 0.1}).close({"gamma": "[policy]"})
         Traceback (most recent call last):
-        oddsmith.errors.InvalidInput: gamma is not a key here; it belongs to [policy]. Allowed:
+        oddsmith.core.errors.InvalidInput: gamma is not a key here; it belongs to [policy]. Allowed:
         """
         for name in self.values:
             if name not in self._asked:

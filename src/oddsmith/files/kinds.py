@@ -7,35 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import simplex
-from oddsmith.errors import InvalidInput, OddsmithError
-from oddsmith.files.building import BuildContext
+from oddsmith.core.arrays import simplex
+from oddsmith.core.errors import InvalidInput, OddsmithError
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.losses import LOSSES
+from oddsmith.core.policy import Policy, check_policy
+from oddsmith.core.schedules import PowerSchedule
+from oddsmith.files.build import BuildContext
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys
-from oddsmith.losses import LOSSES
 from oddsmith.policies import recipes
 from oddsmith.policies.auto import auto
-from oddsmith.policies.base import Policy, check_policy
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
-from oddsmith.policies.gts import GeneralizedThompsonSampling
 from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
 from oddsmith.policies.particles import ParticleThompsonSampling
 from oddsmith.policies.parts.families import LinearFamily, LogisticFamily
-from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.rate_mixture import RateMixture
 from oddsmith.policies.regressor_elimination import RegressorElimination
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
-from oddsmith.policies.windowed import Windowed
+from oddsmith.policies.window import Windowed
 
 __all__ = ["KINDS", "parameters", "read_policy_table", "settings"]
 

@@ -2,11 +2,20 @@
 
 from oddsmith.lab.bayes import BayesRegret, bayes_regret
 from oddsmith.lab.delays import GeometricDelay
-from oddsmith.lab.episodes import EpisodeRun, simulate_episodes
 from oddsmith.lab.run import Run
 from oddsmith.lab.simulate import simulate
 from oddsmith.lab.slates import PageRun, fill_pages
 from oddsmith.lab.sweep import Cell, grid, sweep
 
-__all__ = ["BayesRegret", "Cell", "EpisodeRun", "GeometricDelay", "PageRun", "Run", "bayes_regret", "fill_pages"]
-__all__ += ["grid", "simulate", "simulate_episodes", "sweep"]
+__all__ = [
+    "BayesRegret",
+    "Cell",
+    "GeometricDelay",
+    "PageRun",
+    "Run",
+    "bayes_regret",
+    "fill_pages",
+    "grid",
+    "simulate",
+    "sweep",
+]

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import simplex
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import simplex
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.run import Run
 from oddsmith.lab.simulate import simulate
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.worlds.tables import DrawnTruth
+from oddsmith.lab.worlds.tables import DrawnTruth
 
 __all__ = ["BayesRegret", "bayes_regret"]
 

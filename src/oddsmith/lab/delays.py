@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Ints, number, whole
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import Ints, number, whole
+from oddsmith.core.errors import InvalidInput
 
 __all__ = ["Arrivals", "Delay", "GeometricDelay", "arrivals"]
 

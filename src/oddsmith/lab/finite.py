@@ -4,18 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Ints
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.policy import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.delays import Arrivals
-from oddsmith.policies.base import Policy
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.progress import progress
-from oddsmith.worlds.base import World
-from oddsmith.worlds.tables import TableWorld
+from oddsmith.lab.worlds.tables import TableWorld
+from oddsmith.lab.worlds.world import World
+from oddsmith.logs.progress import progress
 
 __all__ = ["FiniteRuns", "play", "suits"]
-
 
 _AT_ONCE = 300_000_000  # expert-steps between two looks at the clock: about a second
 
@@ -52,7 +51,7 @@ def play(
     due: Arrivals,
 ) -> FiniteRuns:
     """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins, are (T, runs)."""
-    from oddsmith.kernels.finite import play as compiled_play
+    from oddsmith.lab.finite_kernel import play as compiled_play
 
     steps, runs = contexts.shape
     experts = policy.experts

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import stdtrit
 
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
+from oddsmith.files.reports.answer import Span, chart, compared, digits, interval
 from oddsmith.lab.run import mean_and_error
-from oddsmith.reports.answer import Span, chart, compared, digits, interval
 
 __all__ = ["interval_of", "leader", "regrets"]
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real
-from oddsmith.call import check_takes_offers
-from oddsmith.decision import Context, Decision, Odds, State, Step
-from oddsmith.offer import Offer
-from oddsmith.policies.base import Policy, PolicyWrapper
+from oddsmith.agent.call import check_takes_offers
+from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.offer import Offer
+from oddsmith.core.policy import Policy
+from oddsmith.policies.wrapper import PolicyWrapper
 
 __all__ = ["ByRun", "OnNames", "decision_of"]
 

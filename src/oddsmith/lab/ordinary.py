@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
+from oddsmith.core.policy import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.lab.simulate import simulate
-from oddsmith.policies.base import Policy
-from oddsmith.worlds.tables import TableWorld, random_table
+from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 __all__ = ["Cost", "OrdinaryWorld"]
 

@@ -6,22 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.arrays import Array
-from oddsmith.errors import InvalidInput, TooLarge, import_extra
+from oddsmith.core.arrays import Array
+from oddsmith.core.errors import InvalidInput, TooLarge, import_extra
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.keys import Keys
 from oddsmith.lab.problems import Problem, column_names, table_problem
-from oddsmith.worlds.adversarial import AdaptiveAdversary
-from oddsmith.worlds.datasets import dataset
-from oddsmith.worlds.drifting import SwitchingWorld
-from oddsmith.worlds.linear import LogisticWorld
-from oddsmith.worlds.news import VISITOR_COLUMNS, NewsWorld
-from oddsmith.worlds.tables import TableWorld, random_table
+from oddsmith.lab.worlds.adversary import AdaptiveAdversary
+from oddsmith.lab.worlds.datasets import dataset
+from oddsmith.lab.worlds.drift import SwitchingWorld
+from oddsmith.lab.worlds.linear import LogisticWorld
+from oddsmith.lab.worlds.news import VISITOR_COLUMNS, NewsWorld
+from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "read_problem"]
-
 
 _SAMPLE = 256  # contexts of a world that has infinitely many, for elimination
 _MOST = 200_000_000  # numbers in a table of predictions

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.lib.recfunctions import unstructured_to_structured
 
-from oddsmith.arrays import Array, Bools, Real
-from oddsmith.decision import Context, Decision, Odds, State, Step
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
-from oddsmith.experts.schema import Schema
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
+from oddsmith.core.policy import Policy
 from oddsmith.experts.tables import TableExperts
-from oddsmith.files.building import BuildContext, bank_of
+from oddsmith.files.build import BuildContext, bank_of
 from oddsmith.lab.offers import OnNames
-from oddsmith.policies.base import Policy, PolicyWrapper
-from oddsmith.worlds.base import World
-from oddsmith.worlds.tables import TableWorld
+from oddsmith.lab.worlds.tables import TableWorld
+from oddsmith.lab.worlds.world import World
+from oddsmith.policies.wrapper import PolicyWrapper
 
 __all__ = ["OnFeatures", "Problem", "column_names", "table_problem"]
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints, whole
-from oddsmith.decision import Context, Decision, State
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts
+from oddsmith.core.arrays import Array, Ints, whole
+from oddsmith.core.decision import Context, Decision, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
 from oddsmith.lab.delays import Arrivals
 from oddsmith.lab.offers import decision_of
+from oddsmith.lab.worlds.world import World
 from oddsmith.logs.table import Log
-from oddsmith.worlds.base import World
 
 __all__ = ["Run", "mean_and_error"]
 

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from oddsmith.arrays import Array, whole
-from oddsmith.decision import Context, Decision, Odds, State, draw
-from oddsmith.errors import InvalidInput, TooLarge
+from oddsmith.core.arrays import Array, whole
+from oddsmith.core.decision import Context, Decision, Odds, State, draw
+from oddsmith.core.errors import InvalidInput, TooLarge
+from oddsmith.core.expert_policy import ExpertState
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.policy import Policy, check_policy
 from oddsmith.lab import finite
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.offers import ByRun
 from oddsmith.lab.run import Run
+from oddsmith.lab.worlds.tables import TableWorld
+from oddsmith.lab.worlds.world import Bernoulli, History, Noise, World
 from oddsmith.logs.advice import named_advice
-from oddsmith.policies.base import Policy, check_policy
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.over_experts import ExpertState
-from oddsmith.progress import progress
-from oddsmith.worlds.base import Bernoulli, History, Noise, World
-from oddsmith.worlds.tables import TableWorld
+from oddsmith.logs.progress import progress
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
@@ -46,7 +46,7 @@ def simulate(
     same arms. Where arms come with the call, every run has a state of its own, and odds of 0 behind its last arm.
 
     >>> import oddsmith as od
-    >>> from oddsmith.worlds import TableWorld
+    >>> from oddsmith.lab.worlds import TableWorld
     >>> table = np.array([[[0.2, 0.8], [0.6, 0.4]]])
     >>> policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
     >>> run = simulate(policy, TableWorld(table[:, 0]), steps=200, runs=50)

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.agent import Agent
-from oddsmith.arrays import Array, whole
+from oddsmith.agent.agent import Agent
+from oddsmith.core.arrays import Array, whole
+from oddsmith.lab.worlds.pages import PageWorld
 from oddsmith.logs.table import Log
-from oddsmith.worlds.pages import PageWorld
 
 __all__ = ["PageRun", "fill_pages"]
 

@@ -7,25 +7,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith import theory
-from oddsmith.errors import InvalidInput
-from oddsmith.files import read_policy
-from oddsmith.files.building import BuildContext
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.losses import LOSSES
+from oddsmith.core.policy import Policy
+from oddsmith.files.build import BuildContext
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import parameters, read_policy_table
-from oddsmith.files.policy_file import PolicyFile
+from oddsmith.files.policy import PolicyFile, read_policy
+from oddsmith.files.reports.page import Figure, Section, Table, write
+from oddsmith.files.reports.style import band, legend, panels, svg
 from oddsmith.lab.delays import Delay, GeometricDelay
 from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.problem_tables import read_problem
 from oddsmith.lab.problems import Problem
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.sweep import Cell, sweep
-from oddsmith.losses import LOSSES
-from oddsmith.policies.base import Policy
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.reports.page import Figure, Section, Table, write
-from oddsmith.reports.style import band, legend, panels, svg
+from oddsmith.lab.worlds.world import Bernoulli, Beta, Noise
 from oddsmith.theory.coefficients import tight_coefficient
-from oddsmith.worlds.base import Bernoulli, Beta, Noise
 
 __all__ = ["Standings", "Study", "read_study"]
 

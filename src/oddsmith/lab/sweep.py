@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.disk import replacing
-from oddsmith.engines import each
-from oddsmith.errors import InvalidInput, NotPortable, NoVersion, import_extra
-from oddsmith.fingerprint import describe, opaque, source_digest
+from oddsmith.core.errors import InvalidInput, NotPortable, NoVersion, import_extra
+from oddsmith.core.policy import Policy
+from oddsmith.files.disk import replacing
+from oddsmith.files.fingerprint import describe, opaque, source_digest
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.simulate import check_seed, simulate
-from oddsmith.policies.base import Policy
-from oddsmith.progress import progress
-from oddsmith.worlds.base import Noise, World
+from oddsmith.lab.worlds.world import Noise, World
+from oddsmith.logs.engines import each
+from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 

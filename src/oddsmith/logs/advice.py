@@ -5,16 +5,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
-from oddsmith.decision import Decision, State
-from oddsmith.errors import InvalidInput, NotPortable
-from oddsmith.fingerprint import fingerprint
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.decision import Decision, State
+from oddsmith.core.errors import InvalidInput, NotPortable
+from oddsmith.core.policy import Policy
+from oddsmith.files.fingerprint import fingerprint
 from oddsmith.logs.by_policy import answers, for_policy, only_drawn
 from oddsmith.logs.table import Log
-from oddsmith.policies.base import Policy
 
 __all__ = ["Places", "complete", "decisions_for", "named_advice", "places_of"]
-
 
 Places: TypeAlias = Sequence[int | None]
 """For each expert of a policy the column of a log's advice that is its own, or None."""

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Context
-from oddsmith.errors import BadFile, BrokenLog, InvalidInput, import_extra
-from oddsmith.exact_json import decode, encode
+from oddsmith.core.contexts import rows as rows_of
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput, import_extra
+from oddsmith.core.exact_json import decode, encode
 from oddsmith.logs.offers import BY_ARM, Features, inside
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 
+__all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
 
 Values: TypeAlias = npt.NDArray[np.generic] | list[Any]
 """A column: an array, or a list where numpy has no type for its values."""

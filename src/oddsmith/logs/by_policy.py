@@ -5,13 +5,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from oddsmith.arrays import Bools, Ints
-from oddsmith.contexts import rows as contexts_of
-from oddsmith.decision import Odds, State, Step
-from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.core.arrays import Bools, Ints
+from oddsmith.core.contexts import rows as contexts_of
+from oddsmith.core.decision import Odds, State, Step
+from oddsmith.core.errors import BrokenLog, InvalidInput
+from oddsmith.core.offer import Offer, OfferBatch
+from oddsmith.core.policy import Policy
 from oddsmith.logs.table import Log
-from oddsmith.offer import Offer, OfferBatch
-from oddsmith.policies.base import Policy
 
 __all__ = ["answers", "as_offers", "for_policy", "names_of", "numbers_of", "only_drawn", "over_arms", "question_of"]
 

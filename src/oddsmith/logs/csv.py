@@ -19,19 +19,20 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts import rows as contexts_of
-from oddsmith.decision import Context
-from oddsmith.errors import BadFile, BrokenLog, InvalidInput
-from oddsmith.exact_json import encode
+from oddsmith.core.contexts import rows as contexts_of
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.core.exact_json import encode
 from oddsmith.logs.arrow import arrow, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
+
+__all__ = ["batches", "names", "read", "write"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVStreamingReader
 
-__all__ = ["batches", "names", "read", "write"]
 
 _START = 65_536  # bytes that are looked at for semicolons
 _WITH_COMMA, _WITH_POINT = (re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\."))

@@ -20,12 +20,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints
-from oddsmith.contexts import flat
-from oddsmith.contexts import rows as rows_of
-from oddsmith.decision import Context
-from oddsmith.errors import BrokenLog, InvalidInput
-from oddsmith.exact_json import encode, encode_floats
+from oddsmith.contexts.flat import flat
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.contexts import rows as rows_of
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import BrokenLog, InvalidInput
+from oddsmith.core.exact_json import encode, encode_floats
 from oddsmith.logs.jsonl import decoded, objects
 from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece

@@ -8,8 +8,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from oddsmith.errors import BadFile, BrokenLog
-from oddsmith.exact_json import decode, encode, encode_floats
+from oddsmith.core.errors import BadFile, BrokenLog
+from oddsmith.core.exact_json import decode, encode, encode_floats
 from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, found_columns
 from oddsmith.logs.table import Log

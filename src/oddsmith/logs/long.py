@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from oddsmith.contexts import missing
-from oddsmith.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.core.contexts import missing
+from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.logs import arrow, csv, jsonl, parquet
+from oddsmith.logs.formats import form_of, path_of
 from oddsmith.logs.pieces import Names, listed
-from oddsmith.logs.reading import form_of, path_of
 from oddsmith.logs.table import Log
 
 __all__ = ["read_long"]

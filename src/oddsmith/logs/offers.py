@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Bools, Ints
-from oddsmith.errors import BrokenLog, InvalidInput
-from oddsmith.logs.kinds import FeatureKind
-from oddsmith.offer import offered
-
-if TYPE_CHECKING:
-    from oddsmith.logs.table import Log
+from oddsmith.contexts.offers import offered
+from oddsmith.core.arrays import Bools, Ints
+from oddsmith.core.errors import BrokenLog, InvalidInput
+from oddsmith.logs.knowledge import FeatureKind
 
 __all__ = [
     "BY_ARM",
@@ -31,6 +28,10 @@ __all__ = [
     "taken_out",
     "trimmed",
 ]
+
+if TYPE_CHECKING:
+    from oddsmith.logs.table import Log
+
 
 Features: TypeAlias = Mapping[str, Any] | None
 """What is known of the arms of a row, by name."""

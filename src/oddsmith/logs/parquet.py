@@ -4,16 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from oddsmith.errors import BadFile, InvalidInput
+from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.logs.arrow import arrow, batch_of, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
+
+__all__ = ["batches", "names", "read", "row_groups", "write"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-__all__ = ["batches", "names", "read", "row_groups", "write"]
 
 _BUFFER = 2**20  # bytes read at a time
 

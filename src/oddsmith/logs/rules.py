@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools, Ints
-from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.core.errors import BrokenLog, InvalidInput
 from oddsmith.logs.offers import check_features, check_offers
 from oddsmith.logs.slates import check_slates, slate_column, slot_column
+
+__all__ = ["TYPES", "check_rows", "drawn", "times", "typed"]
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
 
-__all__ = ["TYPES", "check_rows", "drawn", "times", "typed"]
 
 T = TypeVar("T", bound=np.generic)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.errors import BrokenLog, InvalidInput
+from oddsmith.core.errors import BrokenLog, InvalidInput
+
+__all__ = ["check_slates", "filled", "has_slates", "slate_column", "slot_column"]
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
-
-__all__ = ["check_slates", "filled", "has_slates", "slate_column", "slot_column"]
 
 
 def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.contexts import flat
-from oddsmith.errors import BrokenLog, InvalidInput
-from oddsmith.slate import Slot, slot_context, slot_id
+from oddsmith.agent.slate import Slot, slot_context, slot_id
+from oddsmith.contexts.flat import flat
+from oddsmith.core.errors import BrokenLog, InvalidInput
 
 __all__ = ["are_slots", "slot_rows"]
 

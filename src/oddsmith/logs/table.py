@@ -7,14 +7,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Bools, Ints
-from oddsmith.contexts import is_table, joined, taken
-from oddsmith.contexts import rows as contexts_of
-from oddsmith.decision import Context, Decision, aligned
-from oddsmith.errors import InvalidInput, NoSuchRow
-from oddsmith.experts.base import check_names
+from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.core.contexts import is_table, joined, taken
+from oddsmith.core.contexts import rows as contexts_of
+from oddsmith.core.decision import Context, Decision, aligned
+from oddsmith.core.errors import InvalidInput, NoSuchRow
+from oddsmith.core.names import check_names
 from oddsmith.logs import offers, slates
-from oddsmith.logs.kinds import COMPARED, KINDS, OF_DRAWN_ROWS, USES, FeatureKind, LogKind, Use
+from oddsmith.logs.knowledge import COMPARED, KINDS, OF_DRAWN_ROWS, USES, FeatureKind, LogKind, Use
 from oddsmith.logs.rules import check_rows, drawn, typed
 
 __all__ = ["COLUMNS", "Log"]
@@ -190,7 +190,7 @@ class Log:
 
         >>> Log(arm=[0], reward=[1]).require("weights")
         Traceback (most recent call last):
-        oddsmith.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this \
+        oddsmith.core.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this \
 one is unknown (it has no propensities), which allows learning from it (fit_log) and a reward model (dm)
         """
         if use not in USES:

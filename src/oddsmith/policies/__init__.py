@@ -1,24 +1,24 @@
 """Policies turn a state and a context into odds."""
 
+from oddsmith.core.expert_policy import ExpertState, OverExperts
+from oddsmith.core.explanation import ArmExplanation, Explanation
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.schedules import PowerSchedule, Schedule
 from oddsmith.policies.auto import auto
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
-from oddsmith.policies.bounded import Bounded
+from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
-from oddsmith.policies.explanation import ArmExplanation, Explanation
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.hedged import Hedged, HedgedState
+from oddsmith.policies.hedge import Hedged, HedgedState
 from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.logistic_thompson import LogisticThompsonSampling, logistic_class
-from oddsmith.policies.over_experts import ExpertState, OverExperts
 from oddsmith.policies.particles import ParticleState, ParticleThompsonSampling
 from oddsmith.policies.parts.families import Family, LinearFamily, LogisticFamily
-from oddsmith.policies.parts.schedules import PowerSchedule, Schedule
 from oddsmith.policies.probit import ProbitThompsonSampling
 from oddsmith.policies.rate_mixture import RateMixture, RateState
 from oddsmith.policies.recipes import (
@@ -35,7 +35,7 @@ from oddsmith.policies.recipes import (
 from oddsmith.policies.regressor_elimination import RegressorElimination
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
-from oddsmith.policies.windowed import Windowed, WindowState
+from oddsmith.policies.window import Windowed, WindowState
 
 __all__ = [
     "ArmExplanation",

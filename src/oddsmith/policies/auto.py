@@ -5,10 +5,13 @@ from typing import cast
 
 import numpy as np
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, check_names
-from oddsmith.experts.features import Curves
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.losses import square_loss
+from oddsmith.core.names import check_names
 from oddsmith.experts.learners import (
     Forest,
     Learner,
@@ -19,9 +22,7 @@ from oddsmith.experts.learners import (
     Ridge,
     SharedExperts,
 )
-from oddsmith.experts.schema import Schema
-from oddsmith.losses import square_loss
-from oddsmith.policies.gts import GeneralizedThompsonSampling
+from oddsmith.experts.learners.features import Curves
 
 __all__ = ["SIZES", "auto"]
 

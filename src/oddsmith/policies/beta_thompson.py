@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
-from oddsmith.best_arm import beta_best
-from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import check_eligible, explored
-from oddsmith.policies.parts.counts import CountState, OverArms, arm_names
+from oddsmith.core.arrays import Array, Bools, number
+from oddsmith.core.decision import Context, Odds, Step
+from oddsmith.core.expert_policy import check_eligible, explored
+from oddsmith.core.names import arm_names
+from oddsmith.experts.best_arm import beta_best
+from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["BetaThompsonSampling"]
 

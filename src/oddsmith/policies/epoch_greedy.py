@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Ints, Real, number
-from oddsmith.decision import Context, Decision, Odds, State, Step
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import Experts, checked_predictions
-from oddsmith.policies.over_experts import OverExperts, check_advice, check_eligible, column, drawn_advice
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Ints, Real, number
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.expert_policy import OverExperts, check_advice, check_eligible, column, drawn_advice
+from oddsmith.core.experts import Experts, checked_predictions
 
 __all__ = ["EpochGreedy", "EpochState"]
 
@@ -34,7 +34,7 @@ class EpochGreedy(OverExperts):
     expert's ballot elsewhere; rewards of other steps teach nothing (the decision's
     `bonus` is 1 where it explored). Regret is of the order (K ln N)^(1/3) T^(2/3).
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EpochGreedy(GivenExperts(["cold", "warm"]), scale=0.5)
     >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]]), step=1).propensities
     array([0.5, 0.5])

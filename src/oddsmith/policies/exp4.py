@@ -4,11 +4,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Ints, Real, number
-from oddsmith.decision import Decision
-from oddsmith.policies.over_experts import ExpertState, OverBallots, column, drawn_advice
+from oddsmith.core import weights
+from oddsmith.core.arrays import Bools, Ints, Real, number
+from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.expert_policy import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
+from oddsmith.core.experts import checked_predictions
 
-__all__ = ["EXP4"]
+__all__ = ["EXP4", "OverBallots"]
+
+
+@dataclass(frozen=True, eq=False)
+class OverBallots(MultiplicativeWeights):
+    """The bodies of policies that score ballots, whatever the experts predict: they write `exploration`."""
+
+    importance_weighted = True  # rewards are divided by the odds they were drawn with
+
+    def exploration(self, n_arms: int | Ints) -> Real:
+        """The part of the odds (…) that is uniform over this many eligible arms."""
+        self._lacks("exploration", "write it")
+
+    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        """The weighted ballots mixed with the exploration; the ballots are the advice, NaN for a sleeper."""
+        check_eligible(eligible)
+        _, ballots = self.experts.advise(state.experts, context, eligible)
+        ballots = checked_predictions(ballots, state.log_weights, eligible)
+        gamma = self.exploration(ballots.shape[-1] if eligible is None else eligible.sum(axis=-1))
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+        cast = ballots.any(axis=-1, keepdims=True)
+        if cast.all():
+            return self.complete(Odds(propensities, ballots))
+        return self.complete(Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +46,7 @@ class EXP4(OverBallots):
     γ = 0; the recipe `exp4` sets it. The factors carry the odds they were drawn with, so the posterior does not
     depend on the order of rewards.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4(GivenExperts(["cold", "warm"]), eta=0.1)
     >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]])).propensities
     array([0.5, 0.5])

@@ -5,10 +5,11 @@ from math import log, sqrt
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints, Real, number, whole
-from oddsmith.decision import Decision, Odds
-from oddsmith.errors import InvalidInput
-from oddsmith.policies.over_experts import ExpertState, OverBallots, column, drawn_advice
+from oddsmith.core.arrays import Array, Ints, Real, number, whole
+from oddsmith.core.decision import Decision, Odds
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.expert_policy import ExpertState, column, drawn_advice
+from oddsmith.policies.exp4 import OverBallots
 
 __all__ = ["EXP4P"]
 
@@ -22,7 +23,7 @@ class EXP4P(OverBallots):
 
     Regret is at most 6 sqrt(K T ln(N/δ)). The sum over arms travels with the decision as its `bonus`.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4P(GivenExperts(["cold", "warm"]), steps=1000)
     >>> policy.odds(policy.init(), np.array([[0.9, 0.1], [0.6, 0.2]])).propensities.round(3)
     array([0.981, 0.019])
@@ -69,7 +70,7 @@ class EXP4P(OverBallots):
     def bound(self, n_arms: int) -> float:
         """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.
 
-        >>> from oddsmith.experts.given import GivenExperts
+        >>> from oddsmith.experts.external import GivenExperts
         >>> round(EXP4P(GivenExperts(["a", "b"]), steps=100).bound(2))
         163
         """

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
+from oddsmith.core.arrays import Array, Bools
 from oddsmith.experts.ballots import best_of, rest_on_best
 from oddsmith.policies.parts.oracles import OracleName, OverOracle
 
@@ -29,7 +29,7 @@ class FastCB(OverOracle):
 
         Pr(a) = y_b/(K y_b + Γ (y_a - y_b)) for a ≠ b = argmin y, the rest on b;   y = 1 - ŷ, the cost
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = FastCB(GivenExperts(["only"]), sharpness=20.0)
     >>> policy.odds(policy.init(), np.array([[0.9, 0.5, 0.7]])).propensities.round(4)
     array([0.9647, 0.012 , 0.0233])

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Context
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.decision import Context
 from oddsmith.policies.linucb import LinUCB
 from oddsmith.policies.parts.gaussian import GaussianState
 from oddsmith.policies.parts.logistic import OverLogistic, sigmoid

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number
-from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import certain, check_eligible
+from oddsmith.core.arrays import Array, Bools, number
+from oddsmith.core.decision import Context, Odds, Step
+from oddsmith.core.expert_policy import certain, check_eligible
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Real, number
-from oddsmith.decision import Decision
-from oddsmith.experts.schema import Schema
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Real, number
+from oddsmith.core.decision import Decision
 from oddsmith.policies.parts.gaussian import GaussianState
-from oddsmith.policies.parts.sampling import OverPosterior
+from oddsmith.policies.parts.posterior_odds import OverPosterior
 
 __all__ = ["LinearThompsonSampling", "linear_class"]
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds, Step
-from oddsmith.offer import AnyOffer
-from oddsmith.policies.over_experts import certain
+from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.expert_policy import certain
+from oddsmith.core.offer import AnyOffer
+from oddsmith.core.weights import greedy
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
-from oddsmith.weights import greedy
 
 __all__ = ["LinUCB"]
 

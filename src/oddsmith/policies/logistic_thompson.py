@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from oddsmith.experts.schema import Schema
+from oddsmith.contexts.schema import Schema
 from oddsmith.policies.parts.logistic import OverLogistic
-from oddsmith.policies.parts.sampling import OverPosterior
+from oddsmith.policies.parts.posterior_odds import OverPosterior
 
 __all__ = ["LogisticThompsonSampling", "logistic_class"]
 

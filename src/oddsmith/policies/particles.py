@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Ints, Real, number, whole
-from oddsmith.decision import Context, Decision, Odds, Step, check_rewards
-from oddsmith.errors import InvalidInput, OutOfDomain
-from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, Offer
-from oddsmith.policies.base import Policy
-from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.over_experts import check_eligible
-from oddsmith.policies.parts.counts import numbered_arms
+from oddsmith.contexts.schema import Schema
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Ints, Real, number, whole
+from oddsmith.core.decision import Context, Decision, Odds, Step, check_rewards
+from oddsmith.core.errors import InvalidInput, OutOfDomain
+from oddsmith.core.expert_policy import check_eligible
+from oddsmith.core.explanation import ArmExplanation
+from oddsmith.core.names import numbered_arms
+from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.core.policy import Policy
 from oddsmith.policies.parts.families import Family
 from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
 from oddsmith.policies.parts.langevin import Target, sweep

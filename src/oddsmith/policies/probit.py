@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number, row_products
-from oddsmith.decision import Context, Decision
-from oddsmith.offer import AnyOffer
-from oddsmith.policies.over_experts import check_eligible
+from oddsmith.core.arrays import Array, Bools, Real, number, row_products
+from oddsmith.core.decision import Context, Decision
+from oddsmith.core.expert_policy import check_eligible
+from oddsmith.core.offer import AnyOffer
 from oddsmith.policies.parts.directions import directions
 from oddsmith.policies.parts.features import feature_names
 from oddsmith.policies.parts.gaussian import View, shared_weights
-from oddsmith.policies.parts.sampling import OverPosterior
+from oddsmith.policies.parts.posterior_odds import OverPosterior
 
 __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
 

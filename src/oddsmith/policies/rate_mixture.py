@@ -6,22 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, finite, number
-from oddsmith.decision import Context, Decision, Odds, State, Step
-from oddsmith.errors import InvalidInput, OutOfDomain
-from oddsmith.experts.base import checked_predictions
-from oddsmith.losses import Loss, domain, log_loss
-from oddsmith.offer import Offer
-from oddsmith.policies.explanation import Explanation
-from oddsmith.policies.over_experts import (
-    MultiplicativeWeights,
-    check_advice,
-    check_eligible,
-    drawn_advice,
-    scored,
-)
-from oddsmith.policies.parts.counts import numbered_arms
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Real, finite, number
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.errors import InvalidInput, OutOfDomain
+from oddsmith.core.expert_policy import MultiplicativeWeights, check_advice, check_eligible, drawn_advice, scored
+from oddsmith.core.experts import checked_predictions
+from oddsmith.core.explanation import Explanation
+from oddsmith.core.losses import Loss, domain, log_loss
+from oddsmith.core.names import numbered_arms
+from oddsmith.core.offer import Offer
 
 __all__ = ["RateMixture", "RateState"]
 
@@ -50,7 +44,7 @@ class RateMixture(MultiplicativeWeights):
     It promises to predict as well as the best rate; what policies earn is `Hedged`'s matter. The order of rewards
     matters, and losses must be finite. A sleeper is charged what the others lost on average, by each rate.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = RateMixture(GivenExperts(["cold", "warm"]), gamma=0.1)
     >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]])).propensities
     array([0.5, 0.5])

@@ -1,15 +1,15 @@
 """Recipes: named algorithms that are settings of a policy, most of them of Generalized Thompson Sampling."""
 
-from oddsmith.arrays import Array, number
-from oddsmith.experts.base import Experts
-from oddsmith.losses import Loss, log_loss
+from oddsmith.core.arrays import Array, number
+from oddsmith.core.expert_policy import Prior, checked_prior
+from oddsmith.core.experts import Experts
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.losses import Loss, log_loss
+from oddsmith.core.schedules import PowerSchedule
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.fastcb import FastCB
-from oddsmith.policies.gts import GeneralizedThompsonSampling
-from oddsmith.policies.hedged import Hedged
-from oddsmith.policies.over_experts import Prior, checked_prior
+from oddsmith.policies.hedge import Hedged
 from oddsmith.policies.parts.oracles import OracleName
-from oddsmith.policies.parts.schedules import PowerSchedule
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.conditions import Certificate
@@ -35,7 +35,7 @@ _DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides 
 def thompson_sampling(experts: Experts, prior: Prior = None) -> GeneralizedThompsonSampling:
     """Thompson sampling: log loss, eta 1, gamma 0; the posterior is exact Bayes (Li 2013, Section 3).
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> thompson_sampling(GivenExperts(["a", "b"])).eta
     1.0
     """
@@ -55,7 +55,7 @@ def tuned(
     The bound is for the worst expert of positive prior; applies when one expert is the truth. An own loss is certified
     for predictions in [0, 1]; give its certificate for another range.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> tuned(GivenExperts(["a", "b"]), n_arms=3).gamma
     PowerSchedule(scale=0.920..., power=0.333..., cap=1.0)
     """
@@ -71,7 +71,7 @@ def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float = 
 
     GTS with a learning rate so large that all weight is on the leader; epsilon 0 is follow-the-leader.
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = epsilon_greedy(GivenExperts(["a", "b"]), epsilon=0.1)
     >>> policy.gamma
     0.1
@@ -95,7 +95,7 @@ def feel_good(
 ) -> GeneralizedThompsonSampling:
     """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound, gamma 0 (theory 5.1).
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = feel_good(GivenExperts(["a", "b"]), n_arms=2, steps=1000)
     >>> policy.eta, round(policy.optimism, 4)
     (0.25, 0.0176)
@@ -116,7 +116,7 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
 def hedged(experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5) -> Hedged:
     """The safe combination: GTS with the eta of its bound and gamma 0, and every expert's own policy (theory 7.4).
 
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = hedged(GivenExperts(["a", "b"]))
     >>> policy.policy.eta, policy.policy.gamma, policy.trust
     (0.5, 0.0, 0.5)

@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from oddsmith import weights
-from oddsmith.arrays import Array, Bools, Real, number, simplex
-from oddsmith.decision import Context, Decision, Odds, Step
-from oddsmith.errors import AllExpertsRefuted, InvalidInput
-from oddsmith.experts.base import Experts, checked_predictions
-from oddsmith.losses import Loss, domain, square_loss
-from oddsmith.policies.over_experts import OverExperts, check_advice, check_eligible, drawn_advice, scored
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Real, number, simplex
+from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.errors import AllExpertsRefuted, InvalidInput
+from oddsmith.core.expert_policy import OverExperts, check_advice, check_eligible, drawn_advice, scored
+from oddsmith.core.experts import Experts, checked_predictions
+from oddsmith.core.losses import Loss, domain, square_loss
 from oddsmith.theory.rivals import BALANCE_SLACK
 
 __all__ = ["EliminationState", "RegressorElimination", "balanced"]

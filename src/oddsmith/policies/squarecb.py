@@ -18,7 +18,7 @@ class SquareCB(OverOracle):
     With Γ = 4 sqrt((K-1) T / L) regret is at most sqrt((K-1) T L), L = ln 1/p; the recipe `squarecb` sets it.
 
     >>> import numpy as np
-    >>> from oddsmith.experts.given import GivenExperts
+    >>> from oddsmith.experts.external import GivenExperts
     >>> policy = SquareCB(GivenExperts(["only"]), sharpness=20.0)
     >>> policy.odds(policy.init(), np.array([[0.1, 0.5, 0.3]])).propensities.round(4)
     array([0.0909, 0.7662, 0.1429])

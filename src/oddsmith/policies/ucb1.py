@@ -5,9 +5,9 @@ from math import log, sqrt
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.decision import Context, Odds, Step
-from oddsmith.policies.over_experts import certain, check_eligible
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.decision import Context, Odds, Step
+from oddsmith.core.expert_policy import certain, check_eligible
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["UCB1"]

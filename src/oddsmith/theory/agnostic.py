@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, finite, number
-from oddsmith.errors import InvalidInput, OutOfDomain
-from oddsmith.losses import Loss
+from oddsmith.core.arrays import Array, finite, number
+from oddsmith.core.errors import InvalidInput, OutOfDomain
+from oddsmith.core.losses import Loss
 from oddsmith.theory.bounds import Bound, capped, check_problem
 from oddsmith.theory.constants import log_inverse
 
@@ -54,7 +54,7 @@ class Departure(NamedTuple):
     def regret(self, steps: float, gamma: float = 0.0) -> float:
         """What GTS loses at least to the adviser's policy.
 
-        >>> from oddsmith.losses import square_loss
+        >>> from oddsmith.core.losses import square_loss
         >>> left = departure(square_loss, 0.5, means=[0.5, 0.6], predictions=[[0.6, 0.5], [0.2, 0.9]])
         >>> round(left.regret(10_000), 1)
         995.0

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, number, simplex, whole
-from oddsmith.errors import InvalidInput
-from oddsmith.losses import Scaled
+from oddsmith.core.arrays import Array, number, simplex, whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import Scaled
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
 from oddsmith.theory.conditions import Certificate
 from oddsmith.theory.constants import (

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import number, whole
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import number, whole
+from oddsmith.core.errors import InvalidInput
 from oddsmith.theory.bounds import Bound, capped, check_problem, mixed_terms, refined_bound
 from oddsmith.theory.constants import Coefficient
 

@@ -4,9 +4,9 @@ from functools import lru_cache
 from math import inf
 from typing import TypeAlias
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss, Scaled
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import Loss, Scaled
 from oddsmith.theory.conditions import Certificate, certify
 from oddsmith.theory.constants import Coefficient, c_log, c_square, loss_name
 
@@ -19,7 +19,7 @@ AnyLoss: TypeAlias = Loss | str | Certificate
 def tight_coefficient(loss: AnyLoss) -> Coefficient:
     """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, others are found by `certify`.
 
-    >>> from oddsmith.losses import log_loss, scaled
+    >>> from oddsmith.core.losses import log_loss, scaled
     >>> tight_coefficient("square"), tight_coefficient(scaled(log_loss, 4.0))
     (Coefficient(eta=1.0, c=0.46), Coefficient(eta=2.0, c=0.5))
     """

@@ -3,8 +3,8 @@
 from math import inf, log1p
 from typing import Any, Literal, NamedTuple
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
 from oddsmith.theory.agnostic import hedged_bound
 from oddsmith.theory.bounds import check_problem, regret_bound
 from oddsmith.theory.constants import log_inverse

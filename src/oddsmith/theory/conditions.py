@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, check_range, number, whole
-from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss
+from oddsmith.core.arrays import Array, check_range, number, whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import Loss
 from oddsmith.theory.constants import Coefficient
 from oddsmith.theory.moments import VANISHING, evaluated, slopes, smallest, weight_at
 
@@ -109,7 +109,7 @@ class Certificate:
 def certify(loss: Loss, low: float = 0.0, high: float = 1.0, *, n: int = 400) -> Certificate:
     """A certificate of the conditions for predictions and means in [low, high], on a grid of n cells.
 
-    >>> from oddsmith.losses import square_loss
+    >>> from oddsmith.core.losses import square_loss
     >>> found = certify(square_loss)
     >>> found.holds, round(found.kappa2_lower, 4), round(found.kappa2_upper, 3)
     (True, 1.3333, 1.337)

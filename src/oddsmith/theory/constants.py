@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import check_range, number
-from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss, Scaled, log_loss, square_loss
+from oddsmith.core.arrays import check_range, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import Loss, Scaled, log_loss, square_loss
 
 __all__ = [
     "Coefficient",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import number, simplex, whole
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import number, simplex, whole
+from oddsmith.core.errors import InvalidInput
 from oddsmith.theory.bounds import Bound, capped, two_priors
 from oddsmith.theory.constants import log_inverse
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oddsmith.arrays import Array, Real
-from oddsmith.errors import InvalidInput
-from oddsmith.losses import Loss
+from oddsmith.core.arrays import Array, Real
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import Loss
 
 __all__ = ["VANISHING", "evaluated", "slopes", "smallest", "weight_at"]
 

@@ -2,7 +2,7 @@
 
 from math import log, sqrt
 
-from oddsmith.arrays import number
+from oddsmith.core.arrays import number
 from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
 from oddsmith.theory.constants import Coefficient, log_inverse

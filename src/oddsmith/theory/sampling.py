@@ -2,7 +2,7 @@
 
 from math import inf, log, sqrt
 
-from oddsmith.arrays import number
+from oddsmith.core.arrays import number
 from oddsmith.theory.bounds import Bound, capped, check_problem, gamma_zero_bound, regret_bound
 from oddsmith.theory.coefficients import tight_coefficient
 

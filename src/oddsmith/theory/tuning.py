@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
 from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, check_constants, regret_bound
 from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.constants import Constants

@@ -9,19 +9,13 @@ from math import exp, inf, log, log1p, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import number
-from oddsmith.errors import InvalidInput
+from oddsmith.core.arrays import number
+from oddsmith.core.errors import InvalidInput
 from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem, mixed_terms, refined_bound, regret_bound
 from oddsmith.theory.coefficients import AnyLoss, caveat, coefficient_at, spread, tight_coefficient
 from oddsmith.theory.constants import log_inverse
 
-__all__ = [
-    "changing_arms_bound",
-    "delay_bound",
-    "high_probability_bound",
-    "misspecified_bound",
-    "switching_bound",
-]
+__all__ = ["changing_arms_bound", "delay_bound", "high_probability_bound", "misspecified_bound", "switching_bound"]
 
 
 def high_probability_bound(

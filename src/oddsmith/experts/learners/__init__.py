@@ -1,11 +1,11 @@
 """Learners: experts that need no trained models, each a belief about the problem that learns from every reward."""
 
 from oddsmith.experts.learners.bank import LearnerState, LearningExperts
-from oddsmith.experts.learners.base import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.forest import Forest
-from oddsmith.experts.learners.pooled import PooledForest, PooledLearner, PooledRidge
+from oddsmith.experts.learners.pool import PooledForest, PooledLearner, PooledRidge
+from oddsmith.experts.learners.protocol import Belief, Learner, LearnerInput
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.learners.shared import SharedExperts, SharedState
+from oddsmith.experts.learners.shared_bank import SharedExperts, SharedState
 
 __all__ = [
     "Belief",

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Ints, Real
-from oddsmith.decision import Context, Decision
-from oddsmith.errors import InvalidInput
+from oddsmith.contexts.columns import Columns, empty_columns, learnt, read
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array, Ints, Real
+from oddsmith.core.decision import Context, Decision
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import check_names, wider_names
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.base import check_names, wider_names
-from oddsmith.experts.columns import Columns, empty_columns, learnt, read
-from oddsmith.experts.learners.base import RECIPE, Belief, Learner, LearnerBank, Mixture, Turned, side_by_side
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
+from oddsmith.experts.learners.protocol import RECIPE, Belief, Learner, LearnerBank, Mixture, Turned, side_by_side
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.schema import Schema
 
 __all__ = ["LearnerState", "LearningExperts"]
 

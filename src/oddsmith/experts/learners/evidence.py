@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, number
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.learners.base import Belief
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.experts.learners.protocol import Belief
 
 __all__ = [
     "Regressions",

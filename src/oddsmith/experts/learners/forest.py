@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Ints, whole
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.learners.base import Belief, LearnerInput, Turned, places
-from oddsmith.experts.learners.growing import MOST_ROWS, Rows, grow, key_of
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Ints, whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.experts.learners.growth import MOST_ROWS, Rows, grow, key_of
+from oddsmith.experts.learners.protocol import Belief, LearnerInput, Turned, places
 from oddsmith.experts.learners.trees import Trees, believe, learn, one_of, replaced, stumps, weigh, with_arms
 from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 

@@ -4,9 +4,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Bools, flat_rows
-from oddsmith.experts.learners.base import LearnerInput
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Bools, flat_rows
+from oddsmith.experts.learners.protocol import LearnerInput
 
 __all__ = ["RunningMoments", "standardised", "with_row"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.arrays import Array, Ints
+from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["NameTable", "Place", "claim", "empty_table", "slots_of"]
 

@@ -5,10 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Ints
-from oddsmith.experts.features import FeatureMap, Plain
-from oddsmith.experts.learners.base import Belief, LearnerInput, Turned, places
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Ints
 from oddsmith.experts.learners.evidence import (
     USUAL,
     Regressions,
@@ -22,6 +20,8 @@ from oddsmith.experts.learners.evidence import (
     precisions,
     prior,
 )
+from oddsmith.experts.learners.features import FeatureMap, Plain
+from oddsmith.experts.learners.protocol import Belief, LearnerInput, Turned, places
 
 __all__ = ["Ridge", "RidgeState"]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith import kernels
-from oddsmith.arrays import Array, Ints
-from oddsmith.experts.learners.base import Belief
-from oddsmith.experts.learners.growing import Indices, Tree
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.experts.learners.growth import Indices, Tree
+from oddsmith.experts.learners.protocol import Belief
 from oddsmith.experts.ring import longer
 
 __all__ = [
@@ -232,6 +232,6 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
 @cache
 def _compiled() -> Any:
     """The compiled twins, imported on first use."""
-    from oddsmith.kernels import tree_nodes as twins
+    from oddsmith.experts.kernels import tree_nodes as twins
 
     return twins

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.rewards import RewardScale
+from oddsmith.contexts.rewards import RewardScale
+from oddsmith.core.arrays import Array, Bools
 
 __all__ = ["CENTRE", "Choices", "LARGEST", "choices_of", "sums_of"]
 

@@ -6,14 +6,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, whole
-from oddsmith.decision import Context, Decision, Step
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import check_names
-from oddsmith.policies.base import Policy
-from oddsmith.policies.explanation import ArmExplanation
+from oddsmith.core.arrays import Array, Bools, Real, whole
+from oddsmith.core.decision import Context, Decision, Step
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.explanation import ArmExplanation
+from oddsmith.core.names import check_names, numbered_arms
+from oddsmith.core.policy import Policy
 
-__all__ = ["CountState", "OverArms", "arm_names", "numbered_arms"]
+__all__ = ["CountState", "OverArms"]
 
 
 class CountState(NamedTuple):
@@ -22,18 +22,6 @@ class CountState(NamedTuple):
     pulls: Array
     sums: Array
     learnt: int
-
-
-def numbered_arms(n: int) -> tuple[str, ...]:
-    """Names for arms that have none."""
-    return tuple(str(arm) for arm in range(n))
-
-
-def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
-    """The names of n arms: `arms`, or their numbers where they have none."""
-    if arms is not None and len(arms) != n:
-        raise InvalidInput(f"arms must name every arm; got {len(arms)} names for {n} arms")
-    return numbered_arms(n) if arms is None else arms
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, row_products, whole
-from oddsmith.errors import InvalidInput
-from oddsmith.weights import greedy
+from oddsmith.core.arrays import Array, Bools, row_products, whole
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.weights import greedy
 
 __all__ = ["best_rows", "check_directions", "directions", "shared_best", "symmetric_root"]
 

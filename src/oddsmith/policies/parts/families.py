@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from oddsmith.arrays import Array, Real
+from oddsmith.core.arrays import Array, Real
 
 __all__ = ["Family", "LinearFamily", "LogisticFamily"]
 

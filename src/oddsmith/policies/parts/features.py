@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from oddsmith.arrays import Array
-from oddsmith.contexts import numbers
-from oddsmith.decision import Context
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, arm_rows
+from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.offers import arm_rows
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.offer import AnyOffer
 
 __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 

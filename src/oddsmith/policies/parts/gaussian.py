@@ -6,19 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, number, row_products, whole
-from oddsmith.decision import Context, Decision, State, Step
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.schema import Schema
-from oddsmith.offer import AnyOffer, Offer
-from oddsmith.policies.base import Policy
-from oddsmith.policies.explanation import ArmExplanation
-from oddsmith.policies.over_experts import check_eligible
-from oddsmith.policies.parts.counts import numbered_arms
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array, Bools, number, row_products, whole
+from oddsmith.core.decision import Context, Decision, State, Step
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.expert_policy import check_eligible
+from oddsmith.core.explanation import ArmExplanation
+from oddsmith.core.names import numbered_arms
+from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.core.policy import Policy
 from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
 
 __all__ = ["GaussianState", "OverFeatures", "View", "shared_weights"]
-
 
 _LARGE = 1e100  # squares of larger numbers overflow
 

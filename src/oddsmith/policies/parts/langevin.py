@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array
+from oddsmith.core.arrays import Array
 from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.arrays import Array, Real, number
-from oddsmith.decision import Decision
+from oddsmith.core.arrays import Array, Real, number
+from oddsmith.core.decision import Decision
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 
 __all__ = ["OverLogistic", "laplace_step", "sigmoid"]

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools, Real, number
-from oddsmith.decision import Context, Decision, Odds, Step
-from oddsmith.errors import InvalidInput
-from oddsmith.experts.base import checked_predictions
-from oddsmith.losses import Loss, domain, log_loss, square_loss
-from oddsmith.offer import AnyOffer
-from oddsmith.policies.over_experts import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
+from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.expert_policy import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
+from oddsmith.core.experts import checked_predictions
+from oddsmith.core.losses import Loss, domain, log_loss, square_loss
+from oddsmith.core.offer import AnyOffer
 
 __all__ = ["ORACLES", "Oracle", "OverOracle", "mixture", "predicted", "vovk"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from oddsmith.arrays import Array, Bools
-from oddsmith.errors import Infeasible
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.errors import Infeasible
 
 __all__ = ["project"]
 

@@ -1,0 +1,264 @@
+"""World V(K, Δ) exactly: two experts that differ on one arm are a chain on that arm's wins minus losses (theory 9, 10).
+
+All arms pay 1/2, the last 1/2 + Δ or 1/2 - Δ; expert 1 says the one, expert 2 the other, and one of them is right.
+Only pulls of the last arm move the weights: with m, the pulls that spoke for the truth less those against it,
+ln(w_true / w_other) = -B + s m, B = ln((1-p)/p). No simulation: a band of some hundred values of m holds all but e^-34
+of what can happen, and 32 steps at a time are one product with a band matrix.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import atanh, ceil, log
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.claims.claim import Setup
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.losses import LOSSES
+
+__all__ = [
+    "Chain",
+    "Expected",
+    "FLIPPED",
+    "GapWeighting",
+    "Learner",
+    "Sampling",
+    "World",
+    "exact",
+    "exact_loss",
+    "exact_regret",
+    "spacing",
+]
+
+FLIPPED = "learns from 1 - r"  # what a setup does wrong
+_DEPTH = 34.0  # e^-34 of probability, or of doubt, is left out at each end of the band
+_BLOCK = 32  # steps in one product
+_RARE = 1e-25  # probabilities that Feel-Good's window leaves behind
+
+
+class World(NamedTuple):
+    """V(K, Δ), the prior probability of expert 1, and whether expert 1 is the truth or expert 2."""
+
+    delta: float
+    prior: float
+    n_arms: int = 2
+    first: bool = True
+
+    @property
+    def doubt(self) -> float:
+        """B = ln((1-p)/p) of the true expert's prior p."""
+        doubt = log((1 - self.prior) / self.prior)
+        return doubt if self.first else -doubt
+
+    @property
+    def predictions(self) -> Array:
+        """What the two experts say, (2, K)."""
+        said = np.full((2, self.n_arms), 0.5)
+        said[:, -1] = 0.5 + self.delta, 0.5 - self.delta
+        return said
+
+    @property
+    def means(self) -> Array:
+        """The mean rewards (K,): those of the expert that is right."""
+        means: Array = self.predictions[0 if self.first else 1]
+        return means
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to ln(w_1/w_2).
+
+    `flipped` learns from 1 - r: a learner that is broken, which claims must notice.
+    """
+
+    loss: str = "log"
+    eta: float = 0.5
+    gamma: float = 0.0
+    optimism: float = 0.0
+    flipped: bool = False
+
+    @classmethod
+    def played(cls, setup: Setup, loss: str, *, eta: float, gamma: float) -> "Sampling":
+        """GTS as it is played: with what the setup does wrong."""
+        return cls(loss, setup.eta(eta), setup.gamma(gamma), flipped=setup.broken.other == FLIPPED)
+
+    def pull(self, belief: Array, world: World) -> Array:
+        """Pr(last arm) where expert 1 has these posterior probabilities."""
+        return self.gamma / world.n_arms + (1 - self.gamma) * belief
+
+
+@dataclass(frozen=True)
+class GapWeighting:
+    """SquareCB on the Bayes mixture's mean: log loss, eta 1."""
+
+    sharpness: float
+    loss: str = "log"
+    eta: float = 1.0
+    optimism: float = 0.0
+    flipped: bool = False
+
+    def pull(self, belief: Array, world: World) -> Array:
+        """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where it leads itself."""
+        gap = world.delta * (2 * belief - 1)
+        share = 1 / (world.n_arms + self.sharpness * np.abs(gap))
+        return np.where(gap > 0, 1 - (world.n_arms - 1) * share, share)
+
+
+Learner = Sampling | GapWeighting
+
+
+class Expected(NamedTuple):
+    """Expectations after T steps: regret, Σ lbar (the total shifted loss), and the truth's posterior probability."""
+
+    regret: float
+    loss: float
+    posterior: float
+
+
+class Chain(NamedTuple):
+    """By m from the lowest to the highest: the truth's posterior, Pr(last arm), the regret and lbar of a step."""
+
+    belief: Array
+    pull: Array
+    regret: Array
+    loss: Array
+    up: float
+    start: int
+
+    @classmethod
+    def of(cls, world: World, learner: Learner) -> "Chain":
+        """The chain of a learner whose odds depend on its weights alone."""
+        low, high = _ends(world, learner, 0.0)
+        belief = _sigmoid(spacing(world.delta, learner) * np.arange(low, high + 1.0) - world.doubt)
+        pull = learner.pull(belief if world.first else 1 - belief, world)
+        lost = world.delta * (1 - pull if world.first else pull)
+        loss = (1 - belief) * pull * _shifted(world.delta, learner)
+        return cls(belief, pull, lost, loss, _up(world, learner), -low)
+
+    def ahead(self, values: Array) -> Array:
+        """The expected value after one step, by state; the outermost states stay where they are."""
+        won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
+        return np.asarray(values + self.pull * (self.up * won + (1 - self.up) * lost - values))
+
+    def totals(self, costs: Array, values: Array, marks: Sequence[int]) -> Iterator[Array]:
+        """After each number of steps, in order: the expected sum of costs and, in the end, of values, by state."""
+        from scipy.linalg.blas import dgbmv
+
+        size, done, jump, block = len(costs), 0, None, np.zeros_like(costs)
+        n = min(_BLOCK, (size - 1) // 2)  # BLAS wants the band to fit
+        for mark in marks:
+            for _ in range((mark - done) % n):
+                values = costs + self.ahead(values)
+            for _ in range((mark - done) // n):
+                if jump is None:
+                    jump = self._jump(n)
+                    for _ in range(n):
+                        block = costs + self.ahead(block)
+                values = dgbmv(size, size, n, n, 1.0, jump, values, beta=1.0, y=block)
+            done = mark
+            yield values
+
+    def _jump(self, n: int) -> Array:
+        """The transition matrix of n steps, in BLAS's band form: row d, column j is the chance from j + d to j."""
+        offsets = np.arange(-n, n + 1)[:, None]
+        places: Ints = np.arange(len(self.pull)) + offsets
+        inside, last = (places >= 0) & (places < len(self.pull)), len(self.pull) - 1
+        pull = np.where(inside, self.pull[np.clip(places, 0, last)], 0.0)
+        up, down = pull * self.up * (places < last), pull * (1 - self.up) * (places > 0)
+        stay = inside - up - down
+        power = np.zeros((len(offsets) + 2, len(self.pull)))
+        power[n + 1] = 1.0
+        for _ in range(n):
+            power[1:-1] = stay * power[1:-1] + up * power[2:] + down * power[:-2]
+        return np.asfortranarray(power[1:-1])
+
+
+def exact(world: World, learner: Learner, steps: int) -> Expected:
+    """Exact expectations after so many steps, to about 1e-10 of their size.
+
+    >>> found = exact(World(0.1, 0.5), Sampling("square", eta=1.0, gamma=0.1), 1000)
+    >>> round(found.regret, 4), round(found.loss, 4)
+    (9.2512, 0.9965)
+    """
+    if learner.optimism:
+        return _optimistic(world, learner, steps)
+    chain = Chain.of(world, learner)
+    nothing = np.zeros_like(chain.belief)
+    problems = ((chain.regret, nothing), (chain.loss, nothing), (nothing, chain.belief))
+    regret, loss, posterior = (next(chain.totals(*problem, [steps]))[chain.start] for problem in problems)
+    return Expected(float(regret), float(loss), float(posterior))
+
+
+def exact_regret(world: World, learner: Learner, steps: int) -> float:
+    """The exact expected regret alone, in a third of the time."""
+    if learner.optimism:
+        return _optimistic(world, learner, steps).regret
+    chain = Chain.of(world, learner)
+    return float(next(chain.totals(chain.regret, np.zeros_like(chain.regret), [steps]))[chain.start])
+
+
+def exact_loss(world: World, learner: Learner, steps: int) -> float:
+    """The exact Σ lbar alone."""
+    if learner.optimism:
+        return _optimistic(world, learner, steps).loss
+    chain = Chain.of(world, learner)
+    return float(next(chain.totals(chain.loss, np.zeros_like(chain.loss), [steps]))[chain.start])
+
+
+def spacing(delta: float, learner: Learner) -> float:
+    """s: how much one pull moves ln(w_1/w_2)."""
+    said = np.array([0.5 + delta, 0.5 - delta])
+    losses = LOSSES[learner.loss](said, np.ones(2))
+    return learner.eta * float(losses[1] - losses[0])
+
+
+def _shifted(delta: float, learner: Learner) -> float:
+    """What the wrong expert loses more than the true one on a pull of the last arm, on average."""
+    return 2 * delta * spacing(delta, learner) / learner.eta
+
+
+def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
+    """The lowest and the highest m of the band; a bonus of the wrong expert has to be made up for.
+
+    A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and from 0 down to -n.
+    """
+    against = max(world.doubt + (0.0 if world.first else bonus), 0.0)
+    back, step = 2 * atanh(2 * world.delta), spacing(world.delta, learner)
+    return -ceil(_DEPTH / back), ceil(against / step + _DEPTH / min(step, back))
+
+
+def _up(world: World, learner: Learner) -> float:
+    """How likely a pull of the last arm is to speak for the truth."""
+    return 0.5 - world.delta if learner.flipped else 0.5 + world.delta
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(np.minimum(-x, 700.0))))
+
+
+def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
+    """Step by step, as the odds of every m change with the time: the chance of each m, in a window that has it all."""
+    bonus = learner.optimism * world.delta
+    low, high = _ends(world, learner, bonus * steps)
+    odds = np.exp(np.minimum(world.doubt - spacing(world.delta, learner) * np.arange(low, high + 1), 600.0))
+    here, up = np.zeros(len(odds)), _up(world, learner)
+    here[-low], regret, loss = 1.0, 0.0, 0.0
+    fade = np.exp(-bonus if world.first else bonus)
+    for start in range(0, steps, _BLOCK):
+        known = np.flatnonzero(here > _RARE)
+        window = slice(max(known[0] - _BLOCK, 0), known[-1] + _BLOCK + 1)
+        part, against = here[window], odds[window]
+        for t in range(start, min(start + _BLOCK, steps)):
+            belief = 1 / (1 + against * fade**t)
+            pulled = part * learner.pull(belief if world.first else 1 - belief, world)
+            total = pulled.sum()
+            regret += world.delta * (1 - total if world.first else total)
+            loss += pulled @ (1 - belief)
+            part -= pulled
+            part[1:] += up * pulled[:-1]
+            part[:-1] += (1 - up) * pulled[1:]
+            part[-1] += up * pulled[-1]
+            part[0] += (1 - up) * pulled[0]
+    posterior = float(here @ (1 / (1 + odds * fade**steps)))
+    return Expected(float(regret), float(loss) * _shifted(world.delta, learner), posterior)

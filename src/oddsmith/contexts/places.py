@@ -1,0 +1,271 @@
+"""Places: where the values of a context stand among columns that were learnt, looked up by name.
+
+Columns hold digests alone. What a name or a value is the digest of is found out once, and kept here beside the state,
+never in it: a cache, known by the arrays it was made for and made anew wherever it is missing.
+"""
+
+import re
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.core.arrays import Array, Ints
+
+__all__ = [
+    "CATEGORY",
+    "CODE",
+    "Columns",
+    "FLAG",
+    "Key",
+    "MISSING",
+    "MOST",
+    "MOST_CODES",
+    "MOST_VALUES",
+    "NOT_WHOLE",
+    "NUMBER",
+    "OTHER",
+    "OTHERS",
+    "Part",
+    "Places",
+    "Shown",
+    "WORD",
+    "digest_of",
+    "forget",
+    "parts_of",
+    "places_of",
+]
+
+NUMBER, CODE, CATEGORY, WORD, MISSING, OTHER = range(6)
+"""Kinds of columns: a number; 1 where it is this whole number, where a text is this one, where it has this word, where
+there is no value, and where there is one of those that found no place of their own."""
+FLAG = 6
+"""The form of True and False: one column, 1 where it is True."""
+MOST, OTHERS, MOST_VALUES, MOST_CODES, MOST_WORDS = 248, 8, 64, 16, 64
+NOT_WHOLE = 0
+"""Recorded of a key whose numbers are not whole: it has no codes."""
+_SHORT = 128  # characters of a text that is worth a place in a cache
+_CACHED = 2048  # names and values of one state that are kept: about a megabyte
+_STATES = 512  # whose places are kept
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Columns(NamedTuple):
+    """Which column of numbers stands for what, in the order of learning: see `columns.py`.
+
+    For each column (d) the digest of what it stands for, that of its key, and its kind. `wholes` (n, 2) are the whole
+    numbers that came first of each key, as digests, each with that of its key. `salt` (16) keys all digests.
+    """
+
+    digests: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.int8]
+    wholes: npt.NDArray[np.uint64]
+    salt: npt.NDArray[np.uint8]
+
+    def __deepcopy__(self, _: object) -> "Columns":
+        """This object: its arrays are never written into, and what is kept beside them is known by them."""
+        return self
+
+    @property
+    def is_category(self) -> npt.NDArray[np.bool_]:
+        """Which columns (d) are 0 or 1, and not numbers."""
+        return np.not_equal(self.kinds, NUMBER)
+
+    @property
+    def fill(self) -> Array:
+        """What each column (d) is in rows from before there was such a column."""
+        return np.where(self.is_category, 0.0, np.nan)
+
+
+class Part(NamedTuple):
+    """What a value shows: the kind of a column and the value that it stands for."""
+
+    kind: int
+    value: str
+
+
+class Shown(NamedTuple):
+    """The places of a value's columns, and whether learning from it would make no more."""
+
+    places: tuple[int, ...]
+    complete: bool
+
+
+class Key:
+    """The columns of one key: places, -1 where there is none, and what was looked up before."""
+
+    __slots__ = ("codes", "digest", "missing", "n_codes", "n_values", "number", "own", "shown", "wholes")
+
+    def __init__(self, digest: int) -> None:
+        self.digest = digest
+        self.number = self.missing = -1
+        self.n_values = self.n_codes = 0
+        self.own = False  # whether its absence means something: words are absent from nearly every text
+        self.wholes: set[int] = set()
+        self.codes: dict[float, int] = {}
+        self.shown: dict[tuple[int, str], Shown] = {}
+
+    def add(self, place: int, kind: int) -> None:
+        if kind == NUMBER:
+            self.number = place
+        elif kind == MISSING:
+            self.missing = place
+        self.n_codes += kind == CODE
+        self.n_values += kind in (CATEGORY, WORD)
+        self.own |= kind in (NUMBER, CATEGORY)
+
+
+class Places:
+    """The columns of one state, by name; `blank` is the row of a context in which nothing is known."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.salt = columns.salt.tobytes()
+        digests, kinds = columns.digests.tolist(), columns.kinds.tolist()
+        self.at: dict[int, int] = {digest: place for place, digest in enumerate(digests)}
+        self.full = len(kinds) - kinds.count(OTHER) >= MOST
+        self.blank = np.append(np.where(columns.is_category, columns.kinds == MISSING, np.nan), 0.0)
+        self._keys: dict[int, Key] = {}
+        for place, (digest, kind) in enumerate(zip(columns.keys.tolist(), kinds, strict=True)):
+            if kind != OTHER:
+                self._key(digest).add(place, kind)
+        for whole, digest in columns.wholes.tolist():
+            self._key(digest).wholes.add(whole)
+        self.named: dict[str, Key] = {}
+        self._kept = 0
+        self.width = 0
+        while self.array_key(self.width).number >= 0:
+            self.width += 1
+        numbered = {key.digest: key for key in map(self.array_key, range(self.width))}
+        self.numbers: Ints = np.array([key.number for key in numbered.values()], dtype=np.int64)
+        self.in_order = self.width == len(digests) and bool((self.numbers == np.arange(self.width)).all())
+        self.gaps: Ints = np.array([key.missing for key in numbered.values()], dtype=np.int64)
+        self.marked: Ints = np.flatnonzero(self.gaps >= 0)
+        named = [key for key in self._keys.values() if key.own and key.digest not in numbered]
+        self.unmarked = [] if self.full else [key for key in named if key.missing < 0]
+
+    def key(self, name: object) -> Key:
+        """The columns of a name, kept in `named`; of one never seen, those that it has not."""
+        name = str(name)
+        digest = digest_of(self.salt, "name", name)
+        known = self._keys.get(digest) or Key(digest)
+        if len(name) <= _SHORT:
+            self._make_room()
+            self.named[name] = known
+        return known
+
+    def array_key(self, place: int) -> Key:
+        """The columns of a number in a plain array."""
+        digest = digest_of(self.salt, "array", str(place))
+        return self._keys.get(digest) or Key(digest)
+
+    def shown(self, key: Key, form: int, value: str) -> Shown:
+        """Where a text stands."""
+        known = key.shown.get((form, value))
+        if known is None:
+            known = self._show(key, form, value)
+            if len(value) <= _SHORT:
+                self._make_room()
+                key.shown[form, value] = known
+        return known
+
+    def code(self, key: Key, value: float) -> int:
+        """Where a whole number stands as a category, -1 for nowhere."""
+        place = key.codes.get(value, -1 if value != int(value) else None)
+        if place is None:
+            place = self.at.get(self.digest(key, Part(CODE, str(int(value)))), -1)
+            self._make_room()
+            key.codes[value] = place
+        return place
+
+    def news_of(self, key: Key, value: float) -> tuple[Part | None, int | None]:
+        """What learning from a number would add: a column for it as a code, or what is to be remembered of it."""
+        if self.full or NOT_WHOLE in key.wholes or (key.n_codes and self.code(key, value) >= 0):
+            return None, None
+        if value != int(value):
+            return None, NOT_WHOLE
+        part = Part(CODE, str(int(value)))
+        digest = self.digest(key, part)
+        if digest not in key.wholes:
+            return None, digest if len(key.wholes) < MOST_CODES else None
+        bits = {self.digest(key, Part(CODE, bit)) for bit in "01"}
+        return part if key.wholes - bits else None, None
+
+    def digest(self, key: Key, part: Part) -> int:
+        """What stands for this part of a key's values."""
+        return digest_of(self.salt, f"{part.kind} {key.digest}", part.value)
+
+    def other(self, digest: int) -> int:
+        """The digest of the column that this one goes to, where it finds no place of its own."""
+        return digest_of(self.salt, f"{OTHER}", str(digest % OTHERS))
+
+    def _make_room(self) -> None:
+        """Counts one more entry of the cache, and empties it when there are too many."""
+        self._kept += 1
+        if self._kept > _CACHED:
+            self._kept = 1
+            self.named.clear()
+            for key in self._keys.values():
+                key.shown.clear()
+                key.codes.clear()
+
+    def _key(self, digest: int) -> Key:
+        return self._keys.setdefault(digest, Key(digest))
+
+    def _show(self, key: Key, form: int, value: str) -> Shown:
+        places, complete = [], True
+        for part in parts_of(form, value):
+            digest = self.digest(key, part)
+            place = self.at.get(digest, -1)
+            if place < 0 and (self.full or key.n_values >= MOST_VALUES):
+                place = self.at.get(self.other(digest), -1)
+            complete &= place >= 0
+            places.append(place)
+        is_false = form == FLAG and not value
+        return Shown(() if is_false else tuple(place for place in places if place >= 0), complete)
+
+
+def parts_of(form: int, value: str) -> list[Part]:
+    """What a text shows: itself as a category; as words (`form` WORD), if it has more than three."""
+    if form == WORD and len(value.split(None, 3)) > 3:
+        found = (match.group().lower() for match in _WORD.finditer(value))
+        if words := list(islice(dict.fromkeys(islice(found, 16 * MOST_WORDS)), MOST_WORDS)):
+            return [Part(WORD, word) for word in words]
+    return [Part(CATEGORY, "True" if form == FLAG else value)]
+
+
+def places_of(columns: Columns) -> Places:
+    """The places of these columns, from the cache where they were made before."""
+    known = _CACHE.get(id(columns.digests))
+    if known is not None:
+        of = known.columns
+        if of.digests is columns.digests and of.wholes is columns.wholes and of.salt is columns.salt:
+            return known
+    known = Places(columns)
+    if len(_CACHE) >= _STATES:
+        _CACHE.clear()
+    _CACHE[id(columns.digests)] = known
+    return known
+
+
+def forget(columns: Columns) -> None:
+    """Drops these columns from the cache: there are newer ones."""
+    _CACHE.pop(id(columns.digests), None)
+
+
+def digest_of(salt: bytes, what: str, value: str) -> int:
+    """64 bits that stand for a value, the same in every process: of 256, two are one with probability 2e-15."""
+    return _kept(salt, what, value) if len(value) <= _SHORT else _digest(salt, what, value)
+
+
+def _digest(salt: bytes, what: str, value: str) -> int:
+    text = f"{what} {value}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns").digest(), "big")
+
+
+_kept = lru_cache(maxsize=16_384)(_digest)
+_CACHE: dict[int, Places] = {}

@@ -1,0 +1,72 @@
+"""Rewards: from a user's units to [0, 1] and back, and the paper's coin flip."""
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Real, finite, number
+from oddsmith.core.errors import InvalidInput
+
+__all__ = ["RewardScale", "binarize"]
+
+
+@dataclass(frozen=True)
+class RewardScale:
+    """The affine map between a user's units [low, high] and rewards in [0, 1].
+
+    >>> money = RewardScale(low=-5.0, high=15.0)
+    >>> money.reward(10.0)
+    0.75
+    >>> money.value(0.75)
+    10.0
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        number("low", self.low, low=-np.inf, high=np.inf)
+        number("high", self.high, low=-np.inf, high=np.inf)
+        if not self.low < self.high:
+            raise InvalidInput(f"low must be below high; got low={self.low!r}, high={self.high!r}")
+
+    @overload
+    def reward(self, value: float) -> float: ...
+    @overload
+    def reward(self, value: Array) -> Array: ...
+    def reward(self, value: Real) -> Real:
+        """(value - low) / (high - low); a value outside [low, high] is refused, not clipped."""
+        values = finite("value", value)
+        if (values < self.low).any() or (values > self.high).any():
+            worst = values.min() if (values < self.low).any() else values.max()
+            raise InvalidInput(f"value must be in [{self.low:g}, {self.high:g}]; got {float(worst):g}")
+        return _like(value, (values - self.low) / (self.high - self.low))
+
+    @overload
+    def value(self, reward: float) -> float: ...
+    @overload
+    def value(self, reward: Array) -> Array: ...
+    def value(self, reward: Real) -> Real:
+        """low + reward · (high - low), the way back for reports in the user's units."""
+        return _like(reward, self.low + finite("reward", reward) * (self.high - self.low))
+
+
+def binarize(reward: Real, uniform: Real) -> Real:
+    """1 if uniform < reward else 0: the paper's randomised rounding (Li 2013, Section 2).
+
+    It keeps the mean and so the regret, and adds noise: oddsmith uses rewards in [0, 1] as they are.
+
+    >>> binarize(0.7, 0.65), binarize(0.7, 0.75)
+    (1.0, 0.0)
+    """
+    rewards, uniforms = finite("reward", reward), finite("uniform", uniform)
+    for what, values in (("reward", rewards), ("uniform", uniforms)):
+        if (values < 0).any() or (values > 1).any():
+            raise InvalidInput(f"{what} must be in [0, 1]; got {float(values.min()):g} to {float(values.max()):g}")
+    return _like(reward, (uniforms < rewards).astype(np.float64))
+
+
+def _like(given: Real, array: Array) -> Real:
+    """A float where a number was given, else the array."""
+    return array if isinstance(given, np.ndarray) or array.ndim else float(array)

@@ -1,0 +1,130 @@
+"""Array types, and the checked ways in for numbers that come from outside."""
+
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.core.errors import InvalidInput
+
+__all__ = [
+    "Array",
+    "Bools",
+    "Ints",
+    "Real",
+    "check_range",
+    "finite",
+    "flat_rows",
+    "number",
+    "row_products",
+    "simplex",
+    "whole",
+]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Real: TypeAlias = float | Array
+"""A number, or an array of numbers with batch axes."""
+
+
+def number(
+    what: str, value: object, *, low: float, high: float, open_low: bool = False, open_high: bool = False
+) -> float:
+    """`value` as a finite float within [low, high], without the ends that are open.
+
+    >>> number("gamma", 0.1, low=0, high=1)
+    0.1
+    """
+    span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high or high == np.inf else ']'}"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
+    try:
+        real = float(value)
+    except OverflowError as error:
+        raise InvalidInput(f"{what} must be in {span}; got a whole number of {len(str(value))} digits") from error
+    above, below = low < real if open_low else low <= real, real < high if open_high else real <= high
+    if not (above and below and np.isfinite(real)):
+        raise InvalidInput(f"{what} must be in {span}; got {value!r}")
+    return real
+
+
+def whole(what: str, value: object, *, low: int = 1, high: int | None = None) -> int:
+    """`value` as a whole number of at least `low` (and at most `high`, if given).
+
+    >>> whole("steps", 100)
+    100
+    """
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and value >= low
+        and (high is None or value <= high)
+    ):
+        return int(value)
+    span = f"of at least {low}" if high is None else f"from {low} to {'2^63 - 1' if high == 2**63 - 1 else f'{high:,}'}"
+    raise InvalidInput(f"{what} must be a whole number {span}; got {value!r:.60}")
+
+
+def check_range(low: float, high: float) -> None:
+    """Refuses a range of probabilities that is not 0 <= low < high <= 1."""
+    number("low", low, low=0, high=1)
+    number("high", high, low=0, high=1)
+    if not low < high:
+        raise InvalidInput(f"low must be below high; got low={low!r}, high={high!r}")
+
+
+def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
+    """`value` as a float64 array of finite numbers (with `ndim` axes, if given)."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"dtype {array.dtype}")
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{what} must be numbers; got {_shown(value)}") from error
+    if ndim is not None and array.ndim != ndim:
+        raise InvalidInput(f"{what} must have {ndim} axes; got shape {array.shape}")
+    if array.size == 0:
+        raise InvalidInput(f"{what} must not be empty; got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{what} must be finite; got {int((~np.isfinite(array)).sum())} values that are not")
+    return array
+
+
+def simplex(what: str, value: object, *, n: int, over: str) -> Array:
+    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then normalised).
+
+    What sums to 1 up to rounding is kept as it is, so that what was normalised once stays the same to the last bit.
+    """
+    array = finite(what, value, ndim=1)
+    tolerance = 1e-6 if getattr(value, "dtype", None) == np.float32 else 1e-9
+    if array.shape != (n,):
+        raise InvalidInput(f"{what} must have one entry for each of the {n} {over}; got {array.shape[0]}")
+    if (array < 0).any():
+        raise InvalidInput(f"{what} must not be negative; got {float(array.min()):g} at {int(array.argmin())}")
+    total = float(array.sum())
+    if abs(total - 1) > tolerance:
+        raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
+    return array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
+
+
+def flat_rows(rows: Array) -> Array:
+    """Rows (…, d) as (n, d), without a copy where they are contiguous; d may be 0."""
+    return rows[None] if rows.ndim == 1 else rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
+
+
+def row_products(rows: Array, columns: Array) -> Array:
+    """rows (…, d) times columns (d, N), (…, N), where what a row gives is a function of that row alone.
+
+    One matrix product for all rows would give equal rows unequal results, by their place and by how many there are.
+    """
+    products: Array = (rows[..., None, :] @ columns)[..., 0, :]
+    return products
+
+
+def _shown(value: object) -> str:
+    """A short repr with the type, for error messages."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

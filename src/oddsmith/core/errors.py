@@ -1,0 +1,194 @@
+"""The exceptions of oddsmith, each one clear sentence: what, got, allowed.
+
+OddsmithError
+├── InvalidInput (ValueError)       an argument has the wrong shape, range, sum, type or name
+│   ├── NoEligibleArm               a decision was asked for with nothing to choose from
+│   ├── Infeasible                  floors and caps that no distribution can meet
+│   ├── BrokenLog                   a row of a log breaks a rule; knows its column and row
+│   ├── NoSuchRow (IndexError)      a log has no row of that number
+│   ├── Conflict                    an event that was stored before comes again with another value
+│   └── OutOfDomain                 a loss is not a number where an expert did predict
+├── AllExpertsRefuted               a reward has probability zero under every awake expert
+├── ExpertFailed                    an expert bank returned something that is not (…, N, K)
+├── OrderMatters                    merging states whose posterior is defined by the order of events
+├── TooLarge (MemoryError)          a cover that does not fit, with the one that would
+├── NotPortable (TypeError)         a policy that cannot be named in a file (lambda, local function)
+├── StoreFailed                     events could not be written or read: nothing was answered
+├── ServiceError                    a decision service refused, failed or did not answer; knows its status
+├── BadFile (ValueError)            a file that is not what it should be, or of another policy
+└── MissingExtra (ImportError)      an optional package is needed; says which extra brings it
+
+OddsmithWarning (UserWarning)
+└── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
+"""
+
+import traceback
+from importlib import import_module
+from pathlib import PurePath
+from types import ModuleType
+
+__all__ = [
+    "AllExpertsRefuted",
+    "BadFile",
+    "BrokenLog",
+    "Conflict",
+    "ExpertFailed",
+    "Infeasible",
+    "InvalidInput",
+    "MissingExtra",
+    "NoEligibleArm",
+    "NoExploration",
+    "NoSuchRow",
+    "NoVersion",
+    "NotPortable",
+    "OddsmithError",
+    "OddsmithWarning",
+    "OrderMatters",
+    "OutOfDomain",
+    "ServiceError",
+    "StoreFailed",
+    "TooLarge",
+    "import_extra",
+    "place_of",
+]
+
+
+class OddsmithError(Exception):
+    """Base of everything oddsmith raises on purpose."""
+
+
+class InvalidInput(OddsmithError, ValueError):
+    """An argument has the wrong shape, range, sum, type or name."""
+
+
+class NoEligibleArm(InvalidInput):
+    """A decision was asked for with nothing to choose from."""
+
+
+class Infeasible(InvalidInput):
+    """Floors and caps that no distribution over the eligible arms can meet."""
+
+
+class BrokenLog(InvalidInput):
+    """A row of a log breaks a rule.
+
+    >>> print(BrokenLog("reward", 7, "must be in [0, 1]; got 3").moved(100, "march.csv"))
+    march.csv: column reward, row 107: must be in [0, 1]; got 3
+    """
+
+    def __init__(self, column: str, row: int, rule: str, source: str = "") -> None:
+        self.column, self.row, self.rule, self.source = column, row, rule, source
+        super().__init__(f"{source}{': ' if source else ''}column {column}, row {row}: {rule}")
+
+    def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":
+        return BrokenLog, (self.column, self.row, self.rule, self.source)  # so that it comes home from a worker
+
+    def moved(self, by: int, source: str) -> "BrokenLog":
+        """The same for the row of a whole file that is read in pieces."""
+        return BrokenLog(self.column, self.row + by, self.rule, source)
+
+
+class NoSuchRow(InvalidInput, IndexError):
+    """A log has no row of that number."""
+
+
+class Conflict(InvalidInput):
+    """An event that was stored before comes again with another value: the first one stays."""
+
+
+class OutOfDomain(InvalidInput):
+    """A loss is not a number where an expert did predict."""
+
+
+class AllExpertsRefuted(OddsmithError):
+    """A reward has probability zero under every awake expert that has weight."""
+
+
+class ExpertFailed(OddsmithError):
+    """An expert bank returned something that is not (…, N, K) numbers; a guard counts it under its `kind`.
+
+    >>> ExpertFailed("expert 'net' must give 3 numbers; got 2", kind="shape").kind
+    'shape'
+    """
+
+    def __init__(self, message: str, *, kind: str = "raised") -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class OrderMatters(OddsmithError):
+    """States cannot be merged: their posterior is defined by the order of events."""
+
+
+class TooLarge(OddsmithError, MemoryError):
+    """A cover that does not fit into the memory it was given."""
+
+
+class NotPortable(OddsmithError, TypeError):
+    """Part of a policy has no name that means the same in another process."""
+
+
+class BadFile(OddsmithError, ValueError):
+    """A file is not what it should be, or belongs to another policy."""
+
+
+class StoreFailed(OddsmithError):
+    """Events could not be written or read; what was not answered may be sent again."""
+
+
+class ServiceError(OddsmithError):
+    """A decision service refused, failed or did not answer.
+
+    `status` is that of HTTP, 0 where no answer came; `code` is the service's word for it.
+    """
+
+    def __init__(self, sentence: str, status: int = 0, code: str = "") -> None:
+        self.sentence, self.status, self.code = sentence, status, code
+        super().__init__(sentence)
+
+    def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
+        return ServiceError, (self.sentence, self.status, self.code)  # else a worker cannot send it back
+
+
+class MissingExtra(OddsmithError, ImportError):
+    """An optional package is needed."""
+
+
+def import_extra(module: str, needed: str, extra: str) -> ModuleType:
+    """A module of an optional package; where it is not installed, one sentence: `needed` "the extra oddsmith[…]".
+
+    >>> import_extra("json.decoder", "answers need", "client").__name__
+    'json.decoder'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f"{needed} the extra oddsmith[{extra}]; {error}") from error
+
+
+class OddsmithWarning(UserWarning):
+    """Base of oddsmith's warnings."""
+
+
+class NoExploration(OddsmithWarning):
+    """The policy has no floor under its odds, so its log will not support off-policy evaluation."""
+
+
+class NoVersion(OddsmithWarning):
+    """Models without a version are saved by name and class only, so other models of that name would be accepted."""
+
+
+def place_of(error: BaseException, *, frames: int = 1) -> str:
+    """The type of an exception and where it was raised, the innermost frames first; not what it says.
+
+    What an exception says may hold the data it was raised for, which has no place in a log.
+
+    >>> try:
+    ...     {}["a context"]
+    ... except KeyError as error:
+    ...     print(place_of(error))
+    KeyError at <doctest oddsmith.core.errors.place_of[0]>:2 in <module>
+    """
+    stack = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)][::-1][:frames]
+    places = [f"{PurePath(code.co_filename).name}:{line} in {code.co_name}" for code, line in stack]
+    return " at ".join([type(error).__name__, *([" < ".join(places)] if places else [])])

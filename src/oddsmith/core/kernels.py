@@ -1,0 +1,56 @@
+"""The one place where compiled twins are chosen: numba's when it is installed, else none.
+
+The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as the numpy functions they replace.
+numba is imported on first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
+keeps to numpy; `numba` insists on the compiled twins; `auto`, the default, takes what there is.
+"""
+
+import importlib
+import os
+from types import ModuleType
+
+from oddsmith.core.errors import InvalidInput, MissingExtra
+
+__all__ = ["LOG", "SQUARE", "choice", "compiled", "use"]
+
+LOG = 0
+"""The number of the log loss among those that have a compiled twin."""
+SQUARE = 1
+"""The number of the square loss among them."""
+
+_CHOICES = ("auto", "numba", "numpy")
+_chosen: str | None = None
+_twins: ModuleType | None = None
+
+
+def compiled() -> ModuleType | None:
+    """The module of compiled twins in use, or None: numpy does the work.
+
+    >>> use("numpy"); compiled() is None
+    True
+    >>> use("auto")
+    """
+    if _chosen is None:
+        use(os.environ.get("ODDSMITH_KERNELS", "auto"))
+    return _twins
+
+
+def choice() -> str:
+    """The choice in force: "auto", "numba" or "numpy"."""
+    compiled()
+    return _chosen or "auto"
+
+
+def use(choice: str) -> None:
+    """Choose "numpy", "numba", or "auto": numba when it is installed."""
+    global _chosen, _twins
+    if choice not in _CHOICES:
+        raise InvalidInput(f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}")
+    twins = None
+    if choice != "numpy":
+        try:
+            twins = importlib.import_module("oddsmith.experts.kernels.twins")
+        except (ImportError, RuntimeError) as error:  # not installed, or it finds no place for its cache
+            if choice == "numba":
+                raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error
+    _twins, _chosen = twins, choice

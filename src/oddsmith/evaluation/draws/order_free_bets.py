@@ -1,0 +1,198 @@
+"""Standing bets: served as logged by bets that do not depend on the order of rows, so that a fold can keep them.
+
+Each bets a share ε of its money in every row that the arm is drawn from other odds q, which follow from this row's odds
+alone: the factor is 1 - ε + ε q(a)/p(a), of mean at most 1 if arms follow the logged odds (`check`, which has more
+causes and needs the rows in order). Products are free of order; money is a test supermartingale, so that its largest
+size so far is 1/α with probability at most α. Causes: an arm is forced, an arm is not served, the likeliest arm is
+forced, odds are even or sharper, exploration or small odds are not served.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, inf, log
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.exact_sums import in_units, of_units
+from oddsmith.logs.by_policy import names_of
+from oddsmith.logs.table import Log
+
+__all__ = ["Standing", "StandingBets", "standing_bets"]
+
+_STRENGTHS: Array = np.array([0.03, 0.1, 0.3, 0.9])
+_SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])  # of the money, by strength
+_CUTS = (0.03, 0.1)
+_CAUSES = (
+    "the likeliest arm were forced",
+    "arms were drawn from even odds",
+    "arms were drawn from sharper odds (power 2)",
+    "uniform exploration were logged but not served",
+    *(f"arms with odds below {cut:g} were not served" for cut in _CUTS),
+)
+_FAMILIES = 3  # these causes, arms that are forced, arms that are not served
+_FEW = 64  # arms that may have equal shares
+_LOOK = 16  # rows between looks at the money
+_MOST = 1e15  # a bet that pays less than it could is fair
+_NOTHING = 1e-9  # odds above the least that are left by rounding
+_ALONE = 1e-6  # logged odds may sum to 1 within that
+_LARGEST = log(np.finfo(np.float64).max)
+
+
+class Standing(NamedTuple):
+    """What the bets have come to: money now (at most 1.8e308), min(1, 1/the most so far), and what won most."""
+
+    n: int
+    e_value: float
+    p_value: float
+    suspect: str
+    strength: float
+
+
+class _Row(NamedTuple):
+    """The odds of all arms, of the drawn one, of those that are bet on, and the place of the drawn one among these."""
+
+    odds: list[float]
+    drawn: float
+    named: list[float]
+    place: int
+
+
+@dataclass(slots=True)
+class StandingBets:
+    """The growth of all bets, logarithms in units (bets, strengths): of causes, of arms forced, of arms left out.
+
+    `shares` are of the money that is for an arm, from where it was named on; what is for arms that are not, or no
+    longer, named is `cash`. Up to 16 rows wait to be added at once. Arrays are never written into.
+    """
+
+    n: int = 0
+    growth: Ints = field(default_factory=lambda: np.zeros((len(_CAUSES), len(_STRENGTHS)), np.int64))
+    shares: dict[str, float] = field(default_factory=dict)
+    cash: float = 2.0 / _FAMILIES
+    begun: int = 0
+    peak: float = 0.0
+    waiting: list[_Row] = field(default_factory=list)
+
+    def copy(self) -> "StandingBets":
+        """The same, to go on from."""
+        rest = self.shares, self.cash, self.begun, self.peak, self.waiting.copy()
+        return StandingBets(self.n, self.growth, *rest)
+
+    def settled(self) -> "StandingBets":
+        """The same, with no row that waits."""
+        now = self.copy()
+        now._settle()
+        return now
+
+    def name(self, arms: Sequence[str], *, few: bool) -> None:
+        """Bet on these arms from now on; where there are `few` they have equal shares, which must be known before."""
+        self._settle()
+        money, before, known = np.exp(self._log_money()).sum(axis=1), len(self.shares), self.shares
+        places = dict(zip(known, range(len(_CAUSES), len(_CAUSES) + before), strict=True))
+        self.cash += sum(float(money[at] + money[at + before]) for arm, at in places.items() if arm not in set(arms))
+        self.shares = {}
+        for arm in arms:
+            share = known.get(arm, 0.0)
+            if arm not in known:
+                share = 1.0 / _FEW if few else 1.0 / ((self.begun + 1.0) * (self.begun + 2.0))
+                self.begun += 1
+                self.cash -= 2.0 / _FAMILIES * share
+            self.shares[arm] = share
+        none = np.zeros(len(_STRENGTHS), np.int64)
+        rows = [self.growth[places[arm] + more] if arm in known else none for more in (0, before) for arm in arms]
+        self.growth = np.array([*self.growth[: len(_CAUSES)], *rows])
+
+    def take(self, odds: Mapping[str, float], arm: str) -> None:
+        """Take a row: the odds of all arms, and the arm that was drawn."""
+        p = odds[arm]
+        if p <= 0:
+            return
+        shares = self.shares
+        place = list(shares).index(arm) if arm in shares else -1
+        self.waiting.append(_Row(list(odds.values()), p, [odds.get(name, 0.0) for name in shares], place))
+        self.n += 1
+        if self.n % _LOOK == 0:
+            self._settle()
+            self.peak = max(self.peak, self.log_money())
+
+    def _settle(self) -> None:
+        """Add the rows that wait; those with equally many arms at once."""
+        by_size: dict[int, list[_Row]] = {}
+        for row in self.waiting:
+            by_size.setdefault(len(row.odds), []).append(row)
+        for rows in by_size.values():
+            self.growth = self.growth + in_units(np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)).sum(axis=0)
+        self.waiting = []
+
+    def log_money(self) -> float:
+        """ln of all money."""
+        from scipy.special import logsumexp
+
+        logs = (self.settled() if self.waiting else self)._log_money()
+        with np.errstate(over="ignore"):
+            money = float(np.exp(logs).sum()) + self.cash
+        return log(money) if money < inf else float(logsumexp(logs))
+
+    def told(self) -> Standing:
+        """What the bets have come to."""
+        now, logs = self.log_money(), self.settled()._log_money()
+        cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
+        names = [*_CAUSES, *(f"arm {arm} were forced" for arm in self.shares)]
+        names += [f"arm {arm} were not served" for arm in self.shares]
+        share, p_value = float(_STRENGTHS[int(strength)]), min(1.0, exp(-max(self.peak, now)))
+        return Standing(self.n, exp(min(now, _LARGEST)), p_value, names[int(cause)], share)
+
+    def _log_money(self) -> Array:
+        own = np.log(list(self.shares.values()))
+        shares = np.concatenate([np.full(len(_CAUSES), -log(len(_CAUSES))), own, own])
+        return np.asarray(of_units(self.growth) + _SHARES + shares[:, None] - log(_FAMILIES))
+
+
+def standing_bets(log: Log) -> Standing:
+    """What the bets come to over the rows of a log with the odds of all arms; each arm is named from the start.
+
+    >>> rng = np.random.default_rng(0)
+    >>> arm, odds = rng.integers(4, size=1000), np.full((1000, 4), 0.25)
+    >>> standing_bets(Log(arm=arm, reward=np.zeros(1000), propensities=odds)).p_value
+    1.0
+    >>> arm[rng.random(1000) < 0.2] = 2
+    >>> standing_bets(Log(arm=arm, reward=np.zeros(1000), propensities=odds)).suspect
+    'arm 2 were forced'
+    """
+    if log.propensities is None:
+        raise InvalidInput("standing bets need a log with the odds of all arms; got none")
+    names: Sequence[str] = names_of(log)
+    bets = StandingBets()
+    bets.name(names, few=len(names) <= _FEW)
+    for row in range(len(log)):
+        mine = names if log.offered is None else log.offered[row]
+        bets.take(dict(zip(mine, log.propensities[row].tolist(), strict=False)), mine[int(log.arm[row])])
+    return bets.told()
+
+
+def _gains(rows: Sequence[_Row]) -> Array:
+    """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere above 0."""
+    odds, p = np.array([row.odds for row in rows]), np.array([row.drawn for row in rows])
+    able, inverse = odds > 0, np.minimum(1.0 / p, _MOST)
+    count, top = able.sum(axis=1), odds.max(axis=1)
+    least = np.where(able, odds, 2.0).min(axis=1)
+    is_top = np.where(p == top, inverse, 0.0) - 1.0
+    likeliest = np.where((odds == top[:, None]).sum(axis=1) == 1, is_top, 0.0)
+    rest = odds.sum(axis=1) - count * least
+    explored = np.where(rest > _NOTHING, (p - least) * inverse / np.where(rest > _NOTHING, rest, 1.0) - 1.0, 0.0)
+    columns = [likeliest, inverse / count - 1.0, p * p * inverse / (odds * odds).sum(axis=1) - 1.0, explored]
+    for cut in _CUTS:
+        total = np.where(odds >= cut, odds, 0.0).sum(axis=1)
+        served = np.where(p >= cut, 1.0 / np.where(total > 0, total, 1.0), 0.0) - 1.0
+        columns.append(np.where(total > 0, served, 0.0))
+    named = np.array([row.named for row in rows]).reshape(len(rows), -1)
+    forced, has_others = np.where(named > 0, -1.0, 0.0), named < 1 - _ALONE
+    left = np.where(has_others, named / np.where(has_others, 1.0 - named, 1.0), 0.0)
+    for at, row in enumerate(rows):
+        if row.place >= 0:
+            forced[at, row.place] = inverse[at] - 1.0
+            left[at, row.place] = -1.0 if has_others[at, row.place] else 0.0
+    return np.hstack([np.stack(columns, axis=1), forced, left])

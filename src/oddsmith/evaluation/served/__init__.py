@@ -1,6 +1,0 @@
-"""Served as logged: a test for all times that drawn arms follow the logged odds."""
-
-from oddsmith.evaluation.served.check import EvidenceGrade, ServedReport, served_as_logged
-from oddsmith.evaluation.served.standing import Standing, StandingBets, standing_bets
-
-__all__ = ["EvidenceGrade", "ServedReport", "Standing", "StandingBets", "served_as_logged", "standing_bets"]

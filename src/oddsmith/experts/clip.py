@@ -1,0 +1,50 @@
+"""Clipped: predictions kept away from the ends, votes untouched."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools, check_range
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import ExpertFailed
+from oddsmith.core.experts import Experts, check_bank
+from oddsmith.experts.wrapper import Wrapper
+
+__all__ = ["Clipped"]
+
+
+@dataclass(frozen=True)
+class Clipped(Wrapper):
+    """`experts` with predictions clipped to [low, high]; votes are taken before clipping, which would make ties.
+
+    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good; clipped, it can come back.
+
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> predictions, ballots = Clipped(GivenExperts(["bold"])).advise((), [[0.999, 1.0]])
+    >>> predictions, ballots
+    (array([[0.99, 0.99]]), array([[0., 1.]]))
+    """
+
+    experts: Experts
+    low: float = 0.01
+    high: float = 0.99
+
+    def __post_init__(self) -> None:
+        check_bank("experts", self.experts)
+        check_range(self.low, self.high)
+
+    def predict(self, state: State, context: Context) -> Array:
+        return self._clipped(self.experts.predict(state, context))
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        predictions, ballots = self.experts.advise(state, context, eligible)
+        return self._clipped(predictions), ballots
+
+    def _clipped(self, predictions: Array) -> Array:
+        if predictions.size:
+            lowest, highest = np.minimum.reduce(predictions, axis=None), np.maximum.reduce(predictions, axis=None)
+            if self.low <= lowest <= highest <= self.high:  # as most are: nothing to clip
+                return predictions
+        if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
+            raise ExpertFailed("Clipped experts must give finite numbers; got an infinite one", kind="values")
+        return np.clip(predictions, self.low, self.high)

@@ -1,0 +1,54 @@
+"""GivenExperts: predictions that are computed elsewhere; the context is the (N, K) table itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.contexts.numbers import numbers
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts, as_predictions
+from oddsmith.core.names import check_names
+from oddsmith.core.offer import AnyOffer
+
+__all__ = ["GivenExperts"]
+
+
+@dataclass(frozen=True)
+class GivenExperts(Experts):
+    """Experts whose predictions arrive as the context (…, N, K), for models that live elsewhere.
+
+    Where arms come with the call, a column for each of them, in the offer's order.
+
+    >>> GivenExperts(["old", "new"]).predict((), [[0.1, 0.3], [0.2, 0.1]])
+    array([[0.1, 0.3],
+           [0.2, 0.1]])
+    """
+
+    names: Sequence[str]
+
+    own = takes_offers = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", check_names("names", self.names))
+
+    def predict(self, state: State, context: Context) -> Array:
+        if isinstance(context, AnyOffer):
+            return self._offered(context)
+        if (
+            isinstance(context, np.ndarray)
+            and context.dtype == np.float64
+            and context.shape[-2:-1] == (len(self.names),)
+        ):
+            return context
+        predictions = numbers(context, "give a row of numbers for each expert, one per arm")
+        return as_predictions(predictions, n_experts=len(self.names), source="the context of GivenExperts")
+
+    def _offered(self, offer: AnyOffer) -> Array:
+        predictions = self.predict((), offer.context)
+        if predictions.shape[:-2] != offer.lead or predictions.shape[-1] != len(offer.arms):
+            wanted = f"{len(self.names)} x {len(offer.arms)}, a column for each arm offered"
+            raise InvalidInput(f"context must be predictions, {wanted}; got shape {predictions.shape}")
+        return predictions

@@ -1,0 +1,61 @@
+"""Failures of experts: how a call failed, and how often each expert did."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from oddsmith.core.errors import InvalidInput
+
+__all__ = ["CallFailure", "Record"]
+
+
+class CallFailure(NamedTuple):
+    """How a call failed, and why in one line; `refusal` where the context is what it would not take."""
+
+    kind: str
+    reason: str
+    refusal: InvalidInput | None = None
+
+
+class Record:
+    """How often each expert failed, by kind, and why the last time; safe from several threads.
+
+    >>> record = Record()
+    >>> record.add(["net"], CallFailure("late", "was not done after 50 ms"))
+    >>> Record.failures([record]), Record.reasons([record])
+    ({'net': {'late': 1}}, {'net': 'was not done after 50 ms'})
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, Counter[str]] = {}
+        self._last: dict[str, tuple[float, str]] = {}
+
+    def add(self, names: Iterable[str], failure: CallFailure) -> None:
+        """Count one failure for each of the experts."""
+        now = time.monotonic()
+        with self._lock:
+            for name in names:
+                self._counts.setdefault(name, Counter())[failure.kind] += 1
+                self._last[name] = (now, failure.reason)
+
+    @staticmethod
+    def failures(records: "Iterable[Record]") -> dict[str, dict[str, int]]:
+        """The counts of several records together."""
+        total: dict[str, Counter[str]] = {}
+        for record in records:
+            with record._lock:
+                for name, counts in record._counts.items():
+                    total.setdefault(name, Counter()).update(counts)
+        return {name: dict(counts) for name, counts in total.items()}
+
+    @staticmethod
+    def reasons(records: "Iterable[Record]") -> dict[str, str]:
+        """The last reason for each expert in any of the records."""
+        last: dict[str, tuple[float, str]] = {}
+        for record in records:
+            with record._lock:
+                last |= {name: max(at, last.get(name, at)) for name, at in record._last.items()}
+        return {name: reason for name, (_, reason) in last.items()}

@@ -1,0 +1,124 @@
+"""Results of calls to experts: advice, or a failure, whatever the user's code does."""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.contexts import has_names, is_batch, length
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import ExpertFailed, InvalidInput, place_of
+from oddsmith.core.experts import Experts, as_predictions
+from oddsmith.core.offer import AnyOffer
+from oddsmith.experts.guard.failures import CallFailure
+from oddsmith.experts.stack import Stacked
+
+__all__ = ["Advice", "CallResult", "Leaf", "Pace", "ask", "common_shape", "leaves"]
+
+Advice: TypeAlias = tuple[Array, Array]
+"""Predictions and ballots, both (…, N, K)."""
+CallResult: TypeAlias = Advice | CallFailure
+
+
+@dataclass(eq=False)
+class Pace:
+    """How late an expert has been."""
+
+    late: int = 0  # calls in a row
+    stuck: int = 0  # late calls that still run
+
+
+@dataclass(eq=False)
+class Leaf:
+    """The smallest bank that can be asked on its own, the path of its state, and how late it has been."""
+
+    bank: Experts
+    path: tuple[int, ...]
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def inline(self) -> bool:
+        """Whether to ask it in the calling thread: no code of the user's, or a state that must not be read later."""
+        return self.bank.own or self.bank.learns
+
+
+def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
+    """The parts of a bank that can fail on their own.
+
+    >>> from oddsmith.experts.functions import FunctionExperts
+    >>> [leaf.bank.names for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))]
+    [('one',), ('two',)]
+    """
+    parts = experts.split()
+    if isinstance(experts, Stacked):
+        return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))]
+    return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
+
+
+def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> CallResult:
+    """The advice of a leaf as two arrays of numbers, or its failure."""
+    for step in leaf.path:
+        state = state[step]
+    try:
+        predictions, ballots = leaf.bank.advise(state, context, eligible)
+        n = len(leaf.bank.names)
+        numbers = as_predictions(predictions, n_experts=n, source="experts")
+        return numbers, as_predictions(ballots, n_experts=n, source="experts' ballots")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # a request to stop the program
+        if isinstance(error, ExpertFailed):
+            return CallFailure(error.kind, _reason(error))
+        refusal = error if isinstance(error, InvalidInput) else None
+        return CallFailure("raised", place_of(error), refusal)
+
+
+def common_shape(
+    outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
+) -> tuple[tuple[int, ...], int]:
+    """The batch axes and number of arms that most answers agree on, among those that fit the context.
+
+    An answer of the library's own counts for more than all others.
+    """
+    counts: Counter[tuple[tuple[int, ...], int]] = Counter()
+    for leaf, outcome in outcomes:
+        if not isinstance(outcome, CallFailure):
+            *lead, _, last = outcome[0].shape
+            counts[tuple(lead), last] += len(outcomes) if leaf.bank.own else 1
+    leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
+    fitting = [shape for shape in counts if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)]
+    if fitting:
+        return max(fitting, key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0))
+    if isinstance(context, AnyOffer):
+        return context.lead, len(context.arms)
+    if n_arms is None:
+        raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
+    return (), n_arms
+
+
+def _leads(context: Context) -> list[tuple[int, ...]]:
+    """The batch axes that a context may have, the likeliest first; none where its kind does not tell.
+
+    An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts, or one with n arms.
+    """
+    if isinstance(context, AnyOffer):
+        return [context.lead]
+    if context is None or isinstance(context, Mapping | str | bytes | int | float):
+        return [()]
+    if isinstance(context, np.ndarray):
+        usual = max(context.ndim - 1, 0)
+        return [context.shape[:n] for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))]
+    if has_names(context):
+        return [(length(context),)] if is_batch(context) else [()]
+    return []
+
+
+def _reason(error: ExpertFailed) -> str:
+    """Our own sentence; where the experts' code raised, its type and place, for what it says may hold the context."""
+    if error.kind not in ("raised", "values"):
+        return f"{error}"[:200]
+    return f"{error}".partition(": ")[0][:200] if error.__cause__ is None else place_of(error.__cause__)

@@ -1,0 +1,28 @@
+"""guarded: a policy whose experts may fail without failing a decision."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from oddsmith.core.policy import Policy
+from oddsmith.experts.guard.guard import Guarded
+
+__all__ = ["guarded"]
+
+_Policy = TypeVar("_Policy", bound=Policy)
+
+
+def guarded(policy: _Policy, timeout_ms: float | None = None, *, arms: Sequence[str] | None = None) -> _Policy:
+    """`policy` with its experts in `Guarded`, if it has experts that are not yet; states and fingerprint are the same.
+
+    Predictions must be what the policy can score (`prediction_range`).
+
+    >>> from oddsmith.experts.functions import FunctionExperts
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
+    >>> policy = guarded(GeneralizedThompsonSampling(FunctionExperts({"broken": lambda x: 1 / 0}, ["a", "b"])))
+    >>> policy.odds(policy.init(), None).propensities
+    array([0.5, 0.5])
+    """
+    bank = policy.bank
+    if bank is None or isinstance(bank, Guarded):
+        return policy
+    return policy.with_bank(Guarded(bank, timeout_ms, policy.prediction_range, arms))

@@ -1,0 +1,244 @@
+"""Isolated: experts in a process of their own, which may crash without ending this one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oddsmith.contexts.schema import Schema
+from oddsmith.core import errors
+from oddsmith.core.arrays import Array, Bools, number
+from oddsmith.core.decision import Context, State
+from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
+from oddsmith.core.exact_json import Json, encode
+from oddsmith.core.experts import Experts, arms_needed, refuse_offer
+from oddsmith.core.names import check_names
+from oddsmith.core.offer import AnyOffer
+from oddsmith.experts.guard.failures import CallFailure, Record
+from oddsmith.experts.guard.frames import receive, send
+
+__all__ = ["Isolated"]
+
+_PROGRAM = "oddsmith.files.expert_process"
+_START = 120.0  # seconds in which a process must have loaded its models
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0  # seconds before a process that never answered is started again
+_Reply = tuple[dict[str, Any], list[Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Isolated(Experts):
+    """The experts of one table of a policy file, of kind "python" or "onnx", in a child process.
+
+    A segmentation fault, `os._exit` or too much memory ends the child alone: the call is ExpertFailed "died", and
+    the child is started again in the background, sooner or later as it fails less or more often; until then calls are
+    "starting". A call that takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded` all
+    of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
+    from several threads wait for each other, within that time. The child ends when this process does, however it
+    ends. Contexts go over as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
+
+    `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To a fingerprint, this is the bank
+    inside; a child that comes back with another one (its files have changed) is not let in.
+    """
+
+    name: str
+    table: Mapping[str, object]
+    arms: Sequence[str] | None = field()  # required, although banks have a default: None where they come with the call
+    schema: Schema | None = None
+    folder: Path | str = "."
+    timeout_ms: float = 50.0
+    arm_schema: Schema | None = None
+    names: Sequence[str] = field(init=False)
+    _child: "_Child" = field(init=False, repr=False)
+    record: Record = field(init=False, repr=False, default_factory=Record)
+
+    def __post_init__(self) -> None:
+        number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
+        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        given = {"schema": self.schema, "arm_schema": self.arm_schema}
+        schemas = {what: None if schema is None else asdict(schema) for what, schema in given.items()}
+        seat = {"arms": self.arms, "folder": str(Path(self.folder).resolve()), **schemas}
+        try:
+            order = json.dumps({"name": self.name, "table": dict(self.table), "timeout_ms": self.timeout_ms, **seat})
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"table must be JSON where experts are isolated; {error}") from error
+        child = _Child(json.loads(order))
+        object.__setattr__(self, "_child", child)
+        object.__setattr__(self, "names", tuple(child.about["names"]))
+        weakref.finalize(self, child.close)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a fingerprint says of the bank inside: `description`, `version`, whether `unversioned` or `opaque`."""
+        return self._child.about
+
+    @property
+    def version(self) -> str | None:
+        return None if (version := self.about["version"]) is None else str(version)
+
+    @property
+    def unversioned(self) -> bool:
+        return bool(self.about["unversioned"])
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.arms is None
+
+    def records(self) -> list[Record]:
+        return [self.record]
+
+    def close(self) -> None:
+        """End the process; from now on every call is "died"."""
+        self._child.close()
+
+    def predict(self, state: State, context: Context) -> Array:
+        return self.advise(state, context)[0]
+
+    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+        if self.arms is not None:
+            refuse_offer(self, context)
+        elif not isinstance(context, AnyOffer):
+            raise arms_needed(self)
+        page = {"context": encode(context), "eligible": None if eligible is None else eligible.tolist()}
+        answer, arrays = self._child.ask(page, self.timeout_ms)
+        if "kind" in answer:
+            raise ExpertFailed(f"{answer['reason']}", kind=answer["kind"])
+        for name, kind, reason in answer["failed"]:
+            self.record.add([name], CallFailure(kind, reason))
+        predictions, ballots = arrays
+        return predictions, ballots
+
+
+class _Child:
+    """A process that answers frames, one at a time, and is started again when it ends."""
+
+    def __init__(self, order: dict[str, Json]) -> None:
+        self._order, self._lock, self._closed = order, threading.RLock(), threading.Event()
+        self._pause, self._trouble = _FIRST_PAUSE, ""
+        self._process: _Process | None = _Process(order)
+        self.about = self._process.about
+
+    def ask(self, page: dict[str, Json], timeout_ms: float) -> _Reply:
+        """The answer to one frame, or ExpertFailed."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        if not self._lock.acquire(timeout=timeout_ms / 1000):
+            raise ExpertFailed(f"its process was busy with other calls for {timeout_ms:g} ms", kind="late")
+        try:
+            if self._closed.is_set():
+                raise ExpertFailed("its process is closed", kind="died")
+            if self._process is None:
+                raise ExpertFailed(f"its process is being started again{self._trouble}", kind="starting")
+            reply = self._exchange(self._process, page, deadline)
+            self._pause = _FIRST_PAUSE
+            return reply
+        finally:
+            self._lock.release()
+
+    def _exchange(self, process: "_Process", page: dict[str, Json], deadline: float) -> _Reply:
+        try:
+            return process.ask(page, deadline)
+        except TimeoutError as error:
+            self._replace(process)
+            raise ExpertFailed("was not done in time; its process was killed", kind="late") from error
+        except (OSError, EOFError, ValueError, KeyError) as error:
+            self._replace(process)
+            raise ExpertFailed(f"its process ended ({process.ended(deadline)})", kind="died") from error
+        except BaseException:  # Ctrl-C: an answer that was not read must not be taken for the next one
+            self._replace(process)
+            raise
+
+    def _replace(self, process: "_Process") -> None:
+        """Kill the process and start another, later and elsewhere; the caller holds the lock."""
+        process.kill()
+        self._process = None
+        threading.Thread(target=self._start_again, args=(process,), name="oddsmith-restart", daemon=True).start()
+
+    def _start_again(self, ended: "_Process") -> None:
+        ended.close()
+        self._trouble = ""
+        while self._process is None and not self._closed.wait(self._pause):
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            try:
+                process = _Process(self._order)
+            except Exception as error:  # whatever is wrong with it, or with this machine, may pass
+                self._trouble = f"; the last try: {error!s:.200}"
+                continue
+            if process.about == self.about:
+                with self._lock:
+                    self._process = process
+            else:
+                self._trouble = "; its files have changed, and these are other experts"
+                process.close()
+        if self._closed.is_set():
+            self.close()
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.close()
+
+
+class _Process:
+    """One child process, from its start to its end, and the socket to it."""
+
+    def __init__(self, order: dict[str, Json]) -> None:
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            self._popen = _start_process(theirs)
+        deadline = time.monotonic() + _START
+        try:
+            self.about, _ = self.ask(order, deadline)
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, OSError | EOFError | ValueError):
+                raise
+            raise ExpertFailed(f"isolated experts must start; their process ended ({self.ended(deadline)})") from error
+        if "refused" in self.about:
+            self.close()
+            kind: type[OddsmithError] = getattr(errors, self.about["kind"], InvalidInput)
+            raise kind(self.about["refused"])
+
+    def ask(self, page: dict[str, Json], deadline: float) -> _Reply:
+        self._link.settimeout(max(1e-6, deadline - time.monotonic()))
+        send(self._link, page)
+        return receive(self._link, deadline)
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._link.close()
+
+    def ended(self, deadline: float) -> str:
+        """How it ended, in words, if it is gone by then."""
+        try:
+            code = self._popen.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return "it is not gone yet"
+        return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+    def close(self) -> None:
+        """Kill it, and wait until it is gone: no zombies."""
+        self.kill()
+        self._popen.wait()
+
+
+def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
+    """The process, with one end of a socket as its standard input, and with the modules that this process finds."""
+    path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _PROGRAM],
+        stdin=link.fileno(),
+        stdout=subprocess.DEVNULL,  # it prints to its standard error instead
+        env=os.environ | {"PYTHONPATH": path},
+        process_group=0,  # Ctrl-C reaches this process, which ends the child
+    )

@@ -1,0 +1,3 @@
+"""Compiled twins (numba) of the hot loops; `core.kernels` decides whether they are used."""
+
+__all__: list[str] = []

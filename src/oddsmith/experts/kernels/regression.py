@@ -1,0 +1,223 @@
+"""Compiled twins (numba) of the learners' regressions: features, beliefs about arms and rows, rank-one updates.
+
+Covariances are packed lower triangles, row after row. Sums may be taken in another order than numpy's: results agree
+to rounding.
+"""
+
+from math import cos, log, log1p, sin, sqrt
+
+import numpy as np
+from numba import njit
+
+from oddsmith.core.arrays import Array, Bools
+
+__all__ = ["add_row", "believe_arms", "believe_rows", "curves", "learn_row", "standardise"]
+
+_SUMS = {"reassoc", "contract", "nsz"}  # sums in any order, so that they vectorise; NaN and infinity stay what they are
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def curves(z: Array, directions: Array, features: Array) -> None:
+    """Fill the features (R, D) of `Curves` for rows (R, d), but for the linear part: 1, cosines, sines."""
+    dim, half = directions.shape
+    scale = 1 / sqrt(half)
+    angles = np.empty(half)
+    for r in range(z.shape[0]):
+        angles[:] = 0.0
+        for i in range(dim):
+            row, own = directions[i], z[r, i]
+            for k in range(half):
+                angles[k] += own * row[k]
+        features[r, 0] = 1.0
+        for k in range(half):
+            features[r, 1 + k] = scale * cos(angles[k])
+            features[r, 1 + half + k] = scale * sin(angles[k])
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def _dot(first: Array, second: Array) -> float:
+    total = 0.0
+    for i in range(first.size):
+        total += first[i] * second[i]
+    return total
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def _quadratic(packed: Array, phi: Array) -> float:
+    """φᵀΣφ, 0 at least."""
+    total, start = 0.0, 0
+    for i in range(phi.size):
+        row = packed[start : start + i]
+        inner = 0.0
+        for j in range(i):
+            inner += row[j] * phi[j]
+        total += phi[i] * (2.0 * inner + packed[start + i] * phi[i])
+        start += i + 1
+    return max(total, 0.0)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _shares(evidence: Array, weight: Array) -> None:
+    """Twin of `evidence.shares`."""
+    top = evidence[0, 0]
+    for j in range(weight.size):
+        top = max(top, evidence[j, 0])
+    total, kept = 0.0, 0.0
+    for j in range(weight.size):
+        weight[j] = np.exp(evidence[j, 0] - top)
+        total += weight[j]
+    for j in range(weight.size):
+        weight[j] = weight[j] / total if weight[j] / total >= 0.01 else 0.0
+        kept += weight[j]
+    for j in range(weight.size):
+        weight[j] /= kept
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _mixed(means: Array, share: Array, evidence: Array, variance: float) -> tuple[float, float]:
+    """Mean and standard deviation over ridges, whose means and shares are (J); twin of `evidence.mixed`."""
+    middle, spread = 0.0, 0.0
+    for j in range(share.size):
+        if share[j] > 0.0:
+            middle += share[j] * means[j]
+            spread += share[j] * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1]) * variance
+    for j in range(share.size):
+        if share[j] > 0.0:
+            spread += share[j] * (means[j] - middle) ** 2
+    return middle, sqrt(spread)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def believe_arms(
+    weights: Array, covariance: Array, evidence: Array, sums: Array, phi: Array, mean: Array, sd: Array
+) -> None:
+    """Fill what is believed of each arm (K): regressions (J, K, 2, D) with covariances (J, K, P), over ridges."""
+    n_ridges, n_arms = covariance.shape[:2]
+    share, means = np.empty(n_ridges), np.empty(n_ridges)
+    _shares(evidence, share)
+    start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
+    for k in range(n_arms):
+        variance = _quadratic(covariance[0, k], phi)
+        for j in range(n_ridges):
+            if share[j] > 0.0:
+                means[j] = _dot(weights[j, k, 0], phi) + start * (1.0 - _dot(weights[j, k, 1], phi))
+        mean[k], sd[k] = _mixed(means, share, evidence, variance)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def believe_rows(
+    weights: Array,
+    covariance: Array,
+    evidence: Array,
+    sums: Array,
+    phi: Array,
+    own: Array,
+    total: Array,
+    mean: Array,
+    sd: Array,
+) -> None:
+    """Fill what is believed of each row (R) by regressions (J, 1, 2, D) of all arms, which have means of their own."""
+    n_ridges = covariance.shape[0]
+    share, means = np.empty(n_ridges), np.empty(n_ridges)
+    _shares(evidence, share)
+    start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
+    for r in range(mean.size):
+        variance = _quadratic(covariance[0, 0], phi[r]) + 1.0 / total[r]
+        for j in range(n_ridges):
+            if share[j] > 0.0:
+                left = 1.0 - own[r, 1] - _dot(weights[j, 0, 1], phi[r])
+                means[j] = own[r, 0] + _dot(weights[j, 0, 0], phi[r]) + start * left
+        mean[r], sd[r] = _mixed(means, share, evidence, variance)
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def _times(packed: Array, phi: Array, gain: Array) -> None:
+    """Fill Σφ."""
+    start = 0
+    for i in range(phi.size):
+        row, own = packed[start : start + i], phi[i]
+        inner = packed[start + i] * own
+        for j in range(i):
+            inner += row[j] * phi[j]
+            gain[j] += row[j] * own
+        gain[i] = inner
+        start += i + 1
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def _gain(packed: Array, weights: Array, phi: Array, column: Array, shrink: float, missed: Array) -> None:
+    """Both regressions (2, D) move along the gain `column` by what they missed, the covariance shrinks along it."""
+    for n in range(2):
+        own, moved = weights[n], missed[n] * shrink
+        for i in range(phi.size):
+            own[i] += moved * column[i]
+    start = 0
+    for i in range(phi.size):
+        row, by = packed[start : start + i + 1], shrink * column[i]
+        for m in range(i + 1):
+            row[m] -= by * column[m]
+        start += i + 1
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def learn_row(
+    weights: Array,
+    covariance: Array,
+    evidence: Array,
+    sums: Array,
+    arm: int,
+    phi: Array,
+    reward: float,
+    own: Array,
+    total: float,
+) -> None:
+    """Twin of `evidence.learn_row`, all of it."""
+    heft, start, top = 1.0 / (1.0 + 1.0 / total), max(0.5, (1.0 + sums[0]) / (2.0 + sums[1])), -np.inf
+    column, missed = np.empty(phi.size), np.empty(2)
+    for j in range(covariance.shape[0]):
+        packed, models = covariance[j, arm], weights[j, arm]
+        _times(packed, phi, column)
+        variance = max(_dot(phi, column), 0.0)
+        missed[0] = reward - own[0] - _dot(models[0], phi)
+        missed[1] = 1.0 - own[1] - _dot(models[1], phi)
+        _gain(packed, models, phi, column, heft / (1.0 + heft * variance), missed)
+        error, wide = missed[0] - start * missed[1], 1.0 + variance + 1.0 / total
+        scaled, freedom, squares = error * error / wide, evidence[j, 1], evidence[j, 2]
+        evidence[j, 0] -= 0.5 * log(squares * wide) + 0.5 * (freedom + 1.0) * log1p(scaled / squares)
+        evidence[j, 1] += 1.0
+        evidence[j, 2] += scaled
+        top = max(top, evidence[j, 0])
+    for j in range(covariance.shape[0]):
+        evidence[j, 0] -= top
+    sums[0] += reward
+    sums[1] += 1.0
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_row(counts: Array, mean: Array, squares: Array, x: Array) -> None:
+    """Twin of `moments.with_row`."""
+    for i in range(x.size):
+        if x[i] == x[i]:
+            counts[i] += 1.0
+            shift = x[i] - mean[i]
+            mean[i] += shift / counts[i]
+            squares[i] += shift * (x[i] - mean[i])
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def standardise(counts: Array, mean: Array, squares: Array, is_category: Bools, x: Array, z: Array) -> None:
+    """Twin of `moments.standardised`: fills z (R, d) for rows x."""
+    dim, total = mean.size, 0.0
+    unit = np.ones(dim)
+    for i in range(dim):
+        variance = squares[i] / max(counts[i], 1.0)
+        if is_category[i]:
+            total += variance
+        elif variance > 0.0:
+            total += 1.0
+            unit[i] = sqrt(variance)
+    root = max(sqrt(total), 0.2) if total > 0.0 else 1.0
+    for r in range(x.shape[0]):
+        for i in range(dim):
+            own = (x[r, i] - mean[i]) / unit[i]
+            z[r, i] = min(max(own, -5.0), 5.0) / root if own == own else 0.0

@@ -1,0 +1,55 @@
+"""Wrapper: a bank around another one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from oddsmith.core.arrays import Real
+from oddsmith.core.decision import Decision, State
+from oddsmith.core.experts import Experts
+
+__all__ = ["Wrapper"]
+
+
+class Wrapper(Experts):
+    """A bank around another one: what a wrapper does not change is the inner bank's."""
+
+    experts: Experts
+    wraps = True
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.experts.names
+
+    if not TYPE_CHECKING:  # their types are those of Experts
+        arms = property(attrgetter("experts.arms"))
+        learns = property(attrgetter("experts.learns"))
+        own = property(attrgetter("experts.own"))
+        version = property(attrgetter("experts.version"))
+        unversioned = property(attrgetter("experts.unversioned"))
+
+    @property
+    def takes_offers(self) -> bool:
+        return self.experts.takes_offers
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        return self.experts.init(shape)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.experts.update(state, decision, reward)
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        return self.experts.revise(state, decision, before, reward)
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
+        experts, wider = self.experts.with_arms(state, arms)
+        return replace(cast(Any, self), experts=experts), wider
+
+    def split(self) -> tuple[Experts, ...]:
+        """This wrapper around each part of a fixed bank inside, so that a guard can tell them apart."""
+        wrapper: Any = self
+        return () if self.learns else tuple(replace(wrapper, experts=part) for part in self.experts.split())
+
+    def records(self) -> list[Any]:
+        return self.experts.records()

@@ -1,0 +1,62 @@
+"""What policies and experts of a file are built for, and from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
+from oddsmith.experts.stack import stack
+
+__all__ = ["Bank", "BuildContext", "bank_of"]
+
+
+class Bank(NamedTuple):
+    """The experts of one table, and how they share its part of the prior (N,)."""
+
+    experts: Experts
+    shares: Array
+
+
+def bank_of(experts: Experts) -> Bank:
+    """Experts that share their part of the prior evenly."""
+    n = len(experts.names)
+    return Bank(experts, np.full(n, 1 / n))
+
+
+@dataclass(frozen=True, eq=False)
+class BuildContext:
+    """What a policy is built for: the file's folder, arms, the schema of contexts, and the experts by table.
+
+    `arms` are None where they come with the call; `arm_schema` is then that of their features.
+    `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a sample) are known where there is a world.
+    `drifts`: learners get a short memory, too. Isolated experts have `timeout_ms` for an answer.
+    """
+
+    folder: Path
+    arms: tuple[str, ...] | None
+    schema: Schema | None = None
+    banks: Mapping[str, Bank] = field(default_factory=dict)
+    steps: int | None = None
+    dim: int = 0
+    rows_per_arm: bool = False
+    contexts: Any = None
+    arm_schema: Schema | None = None
+    drifts: bool = False
+    timeout_ms: float = 50.0
+
+    @property
+    def experts(self) -> Experts:
+        """All banks side by side."""
+        parts = [bank.experts for bank in self.banks.values()]
+        if not parts:
+            raise InvalidInput("experts must be given, in tables [experts.NAME]; got nothing")
+        try:
+            return parts[0] if len(parts) == 1 else stack(*parts)
+        except InvalidInput as error:
+            raise InvalidInput(f"experts: {error}") from error

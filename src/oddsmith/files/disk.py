@@ -1,0 +1,85 @@
+"""The one way to write a file: whole, or not at all."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from oddsmith.core.errors import BadFile, OddsmithError
+
+__all__ = ["check_absent", "new_file", "replacing", "write"]
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`, flushed to disk and put in its place at the end: all or nothing.
+
+    Whatever is raised meanwhile leaves what was there before. Others may read it as far as the umask, or the mode of
+    the file that it replaces, allows; a `private` file, none but its owner.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    except (OSError, ValueError) as error:
+        raise BadFile(f"cannot write {path}: {error}") from error
+    try:
+        with open(handle, "wb") as file:
+            if not private and path.is_file():
+                part.chmod(path.stat().st_mode & 0o777)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise BadFile(f"cannot write {path}: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """The place of an empty private file beside `path`, which is flushed to disk and takes that name at the end.
+
+    A file that has the name is refused, before the work and after it; whatever is raised meanwhile leaves nothing.
+    """
+    check_absent(path)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        yield part
+        _sync(part)
+        check_absent(path)
+        os.rename(part, path)
+        _sync(path.parent)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OddsmithError):
+            raise
+        raise BadFile(f"cannot write {path}: {error}") from error
+    finally:
+        for left in (part, part.with_name(f"{part.name}-journal"), part.with_name(f"{part.name}-wal")):
+            left.unlink(missing_ok=True)
+
+
+def check_absent(path: Path) -> None:
+    """Refuse a place where there is something, or where nothing can be."""
+    if path.exists() or path.is_symlink():
+        raise BadFile(f"{path} must be a new file; there is one: give another name, or move it away first")
+    if not path.parent.is_dir():
+        raise BadFile(f"{path} must be a file that can be written; its folder does not exist")
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write `content` to `path`: all or nothing; a `private` file can be read by its owner only."""
+    with replacing(path, private=private) as file:
+        file.write(content)

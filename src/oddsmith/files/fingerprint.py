@@ -1,0 +1,153 @@
+"""The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
+
+Numbers and names as they are, arrays by content, functions by qualified name, dataclasses field by field, and opaque
+models by class: what tells two trainings of a model apart is the `version` its owner was given. A guard, and a process
+of their own, change nothing of what experts are.
+"""
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
+
+import numpy as np
+
+from oddsmith.core.errors import NotPortable
+from oddsmith.core.exact_json import Json
+from oddsmith.core.experts import Experts
+from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.guard.process import Isolated
+
+__all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest"]
+
+
+def fingerprint(policy: object) -> str:
+    """A short hash of `describe(policy)`.
+
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> fingerprint(GivenExperts(["a"])) == fingerprint(GivenExperts(["a"])) != fingerprint(GivenExperts(["b"]))
+    True
+    """
+    return sha256(json.dumps(describe(policy), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def describe(value: object) -> Json:
+    """A JSON value that names every setting; lambdas and local functions are refused.
+
+    >>> describe(np.float64(0.5)), describe(np.log)
+    (0.5, {'function': 'numpy:log'})
+    """
+    if isinstance(value, np.generic):
+        plain: Json = value.item()
+        return plain
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)  # eta=1 and eta=1.0 are the same setting
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        content = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return {"array": content, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, type):
+        return {"class": _qualified(value)}
+    if isinstance(value, FunctionType | BuiltinFunctionType | np.ufunc):
+        return {"function": _qualified(value)}
+    if isinstance(value, MethodType):
+        return {"method": _qualified(value.__func__), "of": describe(value.__self__)}
+    if isinstance(value, functools.partial):
+        return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
+    if isinstance(value, dict):
+        return {"dict": [[describe(name), describe(inner)] for name, inner in value.items()]}
+    if isinstance(value, list | tuple):
+        return [describe(inner) for inner in value]
+    if isinstance(value, Guarded):  # a guard says when experts sleep, not what is learnt from those awake
+        return describe(value.experts)
+    if isinstance(value, Isolated):
+        description: Json = value.about["description"]
+        return description
+    described: dict[str, Json] = {"class": _qualified(type(value))}
+    if is_dataclass(value):
+        described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
+    elif isinstance(value, Experts):  # no dataclass: at least the names of the experts, in their order
+        described |= {"names": list(value.names), "version": value.version}
+    return described
+
+
+def difference(saved: Json, given: Json, path: str = "policy") -> str:
+    """Where two descriptions first differ, and how.
+
+    >>> difference({"gamma": 0.1}, {"gamma": 0.2})
+    'policy.gamma was 0.1, is 0.2'
+    """
+    if isinstance(saved, dict) and isinstance(given, dict):
+        for name in dict.fromkeys([*saved, *given]):
+            if saved.get(name) != given.get(name):
+                return difference(saved.get(name), given.get(name), f"{path}.{name}")
+    if isinstance(saved, list) and isinstance(given, list) and len(saved) == len(given):
+        for i, (one, other) in enumerate(zip(saved, given, strict=True)):
+            if one != other:
+                return difference(one, other, f"{path}[{i}]")
+    if path.endswith(".recipe"):
+        learners = (
+            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its learners make something else of rewards"
+        )
+        return f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a store that starts from that)"
+    return f"{path} was {saved!r:.60}, is {given!r:.60}"
+
+
+def opaque(value: object) -> str | None:
+    """The class of something inside that is known by its class alone, so that two of them cannot be told apart.
+
+    Models that were given a version are known by it.
+
+    >>> opaque({"a": [1, np.zeros(2)]}) is None, opaque([object()])
+    (True, 'object')
+    """
+    if value is None or isinstance(value, bool | int | float | str | np.generic | np.ndarray | type | np.ufunc):
+        return None
+    if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
+        return None
+    if isinstance(value, functools.partial):
+        return opaque([value.func, value.args, value.keywords])
+    if isinstance(value, dict):
+        return opaque(list(value.values()))
+    if isinstance(value, list | tuple):
+        return next((found for inner in value if (found := opaque(inner)) is not None), None)
+    if not is_dataclass(value):
+        return type(value).__name__
+    if isinstance(value, Guarded):
+        return opaque(value.experts)
+    if isinstance(value, Isolated):
+        inside: str | None = value.about["opaque"]
+        return inside
+    if isinstance(value, Experts) and value.version is not None:
+        return None
+    return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])
+
+
+@functools.lru_cache(maxsize=1)
+def source_digest() -> str:
+    """A hash of every source file of the library: results kept on disk are known by it.
+
+    >>> len(source_digest())
+    32
+    """
+    root, content = Path(__file__).parent, sha256()
+    for path in sorted(root.rglob("*.py")):
+        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return content.hexdigest()[:32]
+
+
+def _qualified(value: Callable[..., object]) -> str:
+    """module:name of a function or class that any process can find; a script's name stands for __main__."""
+    name = getattr(value, "__qualname__", None) or value.__name__
+    module = getattr(value, "__module__", None) or "numpy"
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if module == "__main__" and script is not None:
+        module = Path(script).stem
+    if "<" in name:
+        raise NotPortable(f"a saved policy must be made of a module's functions and classes; got {name} in {module}")
+    return f"{module}:{name}"

@@ -1,0 +1,132 @@
+"""The worlds and policies of an experiment file about episodes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import LOSSES
+from oddsmith.files.keys import Keys
+from oddsmith.lab.episodes.conjugate import TabularPosteriorSampling
+from oddsmith.lab.episodes.gps import GeneralizedPosteriorSampling
+from oddsmith.lab.episodes.model import EpisodicModel
+from oddsmith.lab.episodes.policy import EpisodicPolicy
+from oddsmith.lab.episodes.q_learning import QLearning
+from oddsmith.lab.episodes.world import EpisodicWorld, chain, random_model, riverswim
+
+__all__ = ["EpisodeProblem", "read_episode_policy", "read_episode_problem"]
+
+
+class EpisodeProblem(NamedTuple):
+    """A world, and the models that policies may choose among, the first of them the truth; empty where none are."""
+
+    world: EpisodicWorld
+    models: tuple[EpisodicModel, ...]
+
+
+def read_episode_problem(keys: Keys) -> EpisodeProblem:
+    """The world and the models that a table of an experiment file describes."""
+    kind = keys.text("kind", choices=_WORLDS)
+    start = keys.get("start", 0)
+    try:
+        models = _WORLDS[kind](keys)
+        world = EpisodicWorld(models[0], start)
+    except InvalidInput as error:
+        raise keys.blame(error) from error
+    keys.close()
+    return EpisodeProblem(world, models if len(models) > 1 else ())
+
+
+def _chain(keys: Keys) -> tuple[EpisodicModel, ...]:
+    """A chain; other models differ in what its high end earns."""
+    shape = {"n_states": keys.whole("states", 3, least=2), "horizon": keys.whole("horizon", 3)}
+    sizes: Any = {**shape, "success": keys.number("success", 0.8, low=0, high=1)}
+    sizes["left"] = keys.number("left", 0.2, low=0, high=1)
+    return tuple(chain(**sizes, right=right) for right in (keys.get("right", 0.9), *_others(keys, "others", [0.1])))
+
+
+def _riverswim(keys: Keys) -> tuple[EpisodicModel, ...]:
+    """RiverSwim; other models differ in the chance to get up."""
+    sizes: Any = {"n_states": keys.whole("states", 6, least=3), "horizon": keys.whole("horizon", 20)}
+    sizes["small"] = keys.number("small", 0.005, low=0, high=1)
+    ups = (keys.get("up", 0.35), *_others(keys, "others", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]))
+    return tuple(riverswim(**sizes, up=up) for up in ups)
+
+
+def _random(keys: Keys) -> tuple[EpisodicModel, ...]:
+    """Random models of the same size, by seed; the first is the truth."""
+    states, actions = keys.whole("states", 4), keys.whole("actions", 2)
+    horizon, seed = keys.whole("horizon", 3), keys.whole("seed", 0, least=0)
+    count = keys.whole("models", 8)
+    return tuple(random_model(states, actions, horizon=horizon, seed=seed + i) for i in range(count))
+
+
+def _table(keys: Keys) -> tuple[EpisodicModel, ...]:
+    """Rewards (S, K) and transitions (S, K, S) written down; `others` are tables of further models."""
+    horizon = keys.whole("horizon")
+    tables = [Keys(keys.values, "")] + [Keys(other, "others") for other in _others(keys, "others", [], kind=dict)]
+    for name in ("rewards", "transitions"):
+        keys.get(name)
+    return tuple(
+        EpisodicModel.stationary(
+            table.numbers("rewards", ndim=2), table.numbers("transitions", ndim=3), horizon=horizon
+        )
+        for table in tables
+    )
+
+
+def _others(keys: Keys, name: str, default: list[Any], kind: Any = (int, float)) -> list[Any]:
+    """A list of numbers, or of tables, that the other models have."""
+    values = keys.get(name, default)
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        what = "tables with rewards and transitions" if kind is dict else "numbers"
+        raise InvalidInput(f"{name} must be a list of {what}; got {values!r:.60}")
+    return values
+
+
+def read_episode_policy(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
+    """The policy that a table describes, for this world."""
+    kind = keys.text("kind", choices=_POLICIES)
+    try:
+        policy = _POLICIES[kind](keys, problem)
+    except InvalidInput as error:
+        raise keys.blame(error) from error
+    keys.close()
+    return policy
+
+
+def _settings(keys: Keys, *names: str) -> dict[str, Any]:
+    """Those of these settings that the table has, as they are."""
+    asked = {name: keys.get(name, None) for name in names}
+    return {name: value for name, value in asked.items() if name in keys.values}
+
+
+def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
+    if not problem.models:
+        raise InvalidInput("the world must have other models to choose among; got one: take tabular_posterior_sampling")
+    loss = LOSSES[keys.text("loss", "log", choices=LOSSES)]
+    settings = _settings(keys, "eta", "gamma", "prior", "optimism", "explore")
+    return GeneralizedPosteriorSampling(list(problem.models), loss, **settings)
+
+
+def _tabular(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
+    model = problem.world.model
+    settings = _settings(keys, "draws", "seed", "eta", "gamma", "alpha", "wins", "losses")
+    return TabularPosteriorSampling(model.n_states, model.n_actions, horizon=model.horizon, **settings)
+
+
+def _q_learning(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
+    model, settings = problem.world.model, _settings(keys, "epsilon", "initial")
+    return QLearning(model.n_states, model.n_actions, horizon=model.horizon, **settings)
+
+
+_WORLDS: dict[str, Callable[[Keys], tuple[EpisodicModel, ...]]] = {
+    "chain": _chain,
+    "riverswim": _riverswim,
+    "random": _random,
+    "table": _table,
+}
+_POLICIES: dict[str, Callable[[Keys, EpisodeProblem], EpisodicPolicy]] = {
+    "posterior_sampling": _posterior_sampling,
+    "tabular_posterior_sampling": _tabular,
+    "q_learning": _q_learning,
+}

@@ -1,0 +1,57 @@
+"""The compiled loop of `lab.finite` (numba): one run after the other, everything of a run in the cache."""
+
+import numpy as np
+from numba import njit
+
+from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.experts.kernels.twins import _mix, _reweigh, pick
+from oddsmith.experts.kernels.vectormath import exp
+
+__all__ = ["play"]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def play(
+    tables: tuple[Array, Array, Ints],
+    contexts: Ints,
+    chance: tuple[Array, Array, Array, Ints, Ints],
+    settings: tuple[float, int],
+    played: tuple[Array, Ints, Array, Array],
+) -> None:
+    """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K, N), votes (X, N)."""
+    means, advice, votes = tables
+    uniforms, coins, gammas, order, arrived = chance
+    eta, loss = settings
+    regret, arms, rewards, all_weights = played
+    steps, runs = contexts.shape
+    n_arms, n_experts = advice.shape[1], advice.shape[2]
+    odds, weight, heavier = np.empty(n_arms), np.empty(n_experts), np.empty(n_experts)
+    everything = np.ones(n_arms, np.bool_)
+    for run in range(runs):
+        log_weights = all_weights[run]
+        for t in range(steps):
+            x = contexts[t, run]
+            _odds(log_weights, votes[x], gammas[t], weight, everything, odds)
+            arm = pick(odds, uniforms[t, run])
+            best, expected = means[x, 0], 0.0
+            for k in range(n_arms):
+                best = max(best, means[x, k])
+                expected += odds[k] * means[x, k]
+            regret[t, run] = best - expected
+            arms[t, run] = arm
+            rewards[t, run] = 1.0 if coins[t, run] < means[x, arm] else 0.0
+            for learnt in range(arrived[t - 1] if t > 0 else 0, arrived[t]):
+                s = order[learnt]
+                _reweigh(log_weights, advice[contexts[s, run], arms[s, run]], rewards[s, run], eta, loss, heavier)
+                log_weights[:] = heavier
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _odds(log_weights: Array, votes: Ints, gamma: float, weight: Array, everything: Bools, odds: Array) -> None:
+    """(1-γ) Σ w [vote = a] / Σ w + γ/K."""
+    for i in range(weight.size):
+        weight[i] = exp(log_weights[i])
+    odds[:] = 0.0
+    for i in range(weight.size):
+        odds[votes[i]] += weight[i]
+    _mix(gamma, everything, odds)

@@ -1,0 +1,42 @@
+"""AdaptiveAdversary: sees the policy's state and picks the context that hurts most."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import InvalidInput
+from oddsmith.lab.worlds.tables import TableWorld
+from oddsmith.lab.worlds.world import History, World
+
+__all__ = ["AdaptiveAdversary"]
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveAdversary(World):
+    """For every run the context of `world` whose expected regret under the policy's current odds is largest."""
+
+    world: TableWorld
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.world, TableWorld):
+            raise InvalidInput(
+                f"world must be a TableWorld, whose contexts can be tried; got {type(self.world).__name__}"
+            )
+
+    @property
+    def n_arms(self) -> int:
+        return self.world.n_arms
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+        if history is None:
+            return self.world.context(step, runs, rng)
+        table = self.world.table
+        everywhere = np.broadcast_to(np.arange(len(table))[:, None], (len(table), runs))
+        odds = history.policy.odds(history.state, everywhere, step=step).propensities
+        regrets = table.max(axis=-1)[:, None] - (odds * table[:, None, :]).sum(axis=-1)
+        return np.argmax(regrets, axis=0)
+
+    def means(self, step: int, context: Context) -> Array:
+        return self.world.means(step, context)

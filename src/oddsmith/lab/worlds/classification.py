@@ -1,0 +1,74 @@
+"""ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right one pays 1."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Ints, finite
+from oddsmith.core.decision import Context
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import check_names
+from oddsmith.lab.worlds.world import History, World
+
+__all__ = ["ClassificationWorld"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationWorld(World):
+    """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled order of its own, again and again.
+
+    The context is the row's features, (runs, d), whose names are `columns`, if they have any. Rewards are sure: 1 for
+    the right class.
+
+    >>> world = ClassificationWorld(np.eye(3), np.array([0, 1, 1]), seed=0)
+    >>> context = world.context(1, 1, np.random.default_rng(0))
+    >>> context, world.means(1, context)
+    (array([[0., 0., 1.]]), array([[0., 1.]]))
+    """
+
+    X: Array
+    y: Ints
+    seed: int = 0
+    simulation: int = 0
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
+        if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
+            raise InvalidInput(
+                f"y must be a class 0 … K-1 for each of the {len(x)} rows; got {y.dtype} of shape {y.shape}"
+            )
+        if y.max() >= max(len(x), 2):
+            raise InvalidInput(f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in {len(x)} rows")
+        if self.columns:
+            object.__setattr__(self, "columns", check_names("columns", self.columns, n=x.shape[1]))
+        object.__setattr__(self, "X", x)
+        object.__setattr__(self, "y", y.astype(np.int64))
+
+    @property
+    def n_arms(self) -> int:
+        return int(self.y.max()) + 1
+
+    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+        return self.X[self.index(step, runs)]
+
+    def means(self, step: int, context: Context) -> Array:
+        classes = self.y[self.index(step, len(context))]
+        means: Array = (classes[:, None] == np.arange(self.n_arms)).astype(np.float64)
+        return means
+
+    def index(self, step: int, runs: int) -> Ints:
+        """The number of the row that each run meets at this step."""
+        epoch, place = divmod(step - 1, len(self.X))
+        return _orders((self.seed, self.simulation, epoch), runs, len(self.X))[:, place]
+
+    def for_seed(self, seed: int) -> "ClassificationWorld":
+        """The same data, in other orders for every seed of a simulation."""
+        return replace(self, simulation=seed)
+
+
+@lru_cache(maxsize=2)
+def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Ints:
+    """The orders of all runs in one epoch (runs, n); a run's order does not depend on how many runs there are."""
+    return np.stack([np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32) for run in range(runs)])

@@ -1,0 +1,93 @@
+"""Windowed: Generalized Thompson Sampling that remembers only the last rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Real, whole
+from oddsmith.core.decision import Decision, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.expert_policy import ExpertState, check_advice
+from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.policies.wrapper import PolicyWrapper
+
+__all__ = ["WindowState", "Windowed"]
+
+
+class WindowState(NamedTuple):
+    """The log factors (…, window, N) of the last rewards, as a ring, and the state of GTS that they add up to."""
+
+    factors: Array
+    current: ExpertState
+
+    @property
+    def log_weights(self) -> Array:
+        """Log prior plus the sum of the ring (…, N), relative to the leader."""
+        return self.current.log_weights
+
+    @property
+    def learnt(self) -> int:
+        """The number of rewards learnt, forgotten ones included."""
+        return self.current.learnt
+
+    @property
+    def experts(self) -> State:
+        """The experts' own state."""
+        return self.current.experts
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed(PolicyWrapper):
+    """`policy` with the posterior of the last `window` rewards alone, in the order they are learnt (theory 5.9).
+
+        w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
+
+    `policy` is a GeneralizedThompsonSampling with fixed experts, share = 0 and discount = 1. An expert whose loss was
+    infinite is back once that reward is forgotten. The sum is taken anew for each reward, so that no error builds up:
+    an update copies and adds window · N numbers (with 50 experts 20 µs for 100 rewards, 360 µs for 10,000); odds cost
+    what they cost GTS.
+
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> policy = Windowed(GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0), window=1)
+    >>> decision = Decision(None, None, None, 0, np.array([1.0]), advice=np.array([0.2, 0.8]))
+    >>> once = policy.update(policy.init(), decision, 1.0)
+    >>> policy.posterior(once), policy.posterior(policy.update(once, decision, 0.0))
+    (array([0.2, 0.8]), array([0.8, 0.2]))
+    """
+
+    policy: GeneralizedThompsonSampling
+    window: int
+
+    def __post_init__(self) -> None:
+        whole("window", self.window)
+        policy: Any = self.policy
+        fits = isinstance(policy, GeneralizedThompsonSampling)
+        if not fits or not policy.orderless:
+            raise InvalidInput(
+                "policy must be a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1; got "
+                + (policy.order_settings if fits else type(policy).__name__)
+            )
+        object.__setattr__(self, "window", int(self.window))
+
+    def inner_state(self, state: WindowState) -> ExpertState:
+        return state.current
+
+    def init(self, shape: tuple[int, ...] = ()) -> WindowState:
+        """The prior and an empty window, with batch axes `shape`."""
+        return WindowState(np.zeros((*shape, self.window, len(self.policy.experts.names))), self.policy.init(shape))
+
+    def with_arms(self, state: WindowState, arms: Sequence[str]) -> tuple[Self, WindowState]:
+        policy, wider = self.policy.with_arms(state.current, arms)
+        return replace(self, policy=policy), state._replace(current=wider)
+
+    def update(self, state: WindowState, decision: Decision, reward: Real) -> WindowState:
+        """The newest reward takes the place of the oldest; all arrays are allocated anew."""
+        newest = self.policy.factors(decision, reward)
+        check_advice(newest.shape, state.log_weights)
+        factors = state.factors.copy()
+        factors[..., state.learnt % self.window, :] = newest
+        log_weights = weights.reweigh(self.policy.init().log_weights, factors.sum(axis=-2))
+        return WindowState(factors, ExpertState(log_weights, state.learnt + 1, state.experts))

@@ -1,0 +1,110 @@
+"""PolicyWrapper: a policy around another one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
+
+from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.experts import Experts
+from oddsmith.core.explanation import ArmExplanation, Explanation
+from oddsmith.core.offer import Offer
+from oddsmith.core.policy import Policy
+
+__all__ = ["PolicyWrapper"]
+
+
+class PolicyWrapper(Policy):
+    """A policy around another one: name it as base of a dataclass with a field `policy`; all else is the inner one's.
+
+    A wrapper with an `update` of its own folds by it, and promises neither `orderless` nor `mergeable`.
+    """
+
+    policy: Policy
+
+    def inner_state(self, state: State) -> State:
+        """The part of the state that is the inner policy's: all of it, unless the wrapper keeps something beside it."""
+        return state
+
+    if not TYPE_CHECKING:  # their types are those of Policy
+        bank = property(attrgetter("policy.bank"))
+        arms = property(attrgetter("policy.arms"))
+        in_place = property(attrgetter("policy.in_place"))
+        explores = property(attrgetter("policy.explores"))
+        importance_weighted = property(attrgetter("policy.importance_weighted"))
+        reads_context = property(attrgetter("policy.reads_context"))
+        takes_offers = property(attrgetter("policy.takes_offers"))
+        prediction_range = property(attrgetter("policy.prediction_range"))
+
+    @property
+    def orderless(self) -> bool:
+        return self.policy.orderless and self._learns_as_inside
+
+    @property
+    def mergeable(self) -> bool:
+        return self.policy.mergeable and self._learns_as_inside
+
+    @property
+    def _learns_as_inside(self) -> bool:
+        return type(self).update is PolicyWrapper.update
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        return self.policy.init(shape)
+
+    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+        return self.policy.odds(self.inner_state(state), context, eligible=eligible, step=step)
+
+    def weigh(
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: Offer | None = None,
+    ) -> Odds:
+        return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step, offer=offer)
+
+    def update(self, state: State, decision: Decision, reward: Real) -> State:
+        return self.policy.update(state, decision, reward)
+
+    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+        revise = self.policy.revise if self._learns_as_inside else super().revise
+        return revise(state, decision, before, reward)
+
+    def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
+        fold = self.policy.fold if self._learns_as_inside else super().fold
+        return fold(state, decisions, rewards)
+
+    def complete(self, odds: Odds) -> Odds:
+        return self.policy.complete(odds)
+
+    def merge(self, *states: State) -> State:
+        return self.policy.merge(*states) if self._learns_as_inside else super().merge(*states)
+
+    def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
+        wrapper: Any = self
+        policy, wider = self.policy.with_arms(state, arms)
+        changed: Self = replace(wrapper, policy=policy)
+        return changed, wider
+
+    def with_bank(self, bank: Experts) -> Self:
+        wrapper: Any = self
+        changed: Self = replace(wrapper, policy=self.policy.with_bank(bank))
+        return changed
+
+    def posterior(self, state: State) -> Array:
+        return self.policy.posterior(self.inner_state(state))
+
+    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
+        return self.policy.named_posterior(self.inner_state(state), arms)
+
+    def explain(
+        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
+    ) -> Explanation | ArmExplanation:
+        """The explanation of the policy inside, with the odds of this one."""
+        explanation = self.policy.explain(self.inner_state(state), context, eligible=eligible, step=step)
+        if type(self).odds is PolicyWrapper.odds:
+            return explanation
+        return explanation._replace(propensities=self.odds(state, context, eligible=eligible, step=step).propensities)

@@ -1,6 +1,0 @@
-"""Figures, and the HTML page they stand on."""
-
-from oddsmith.reports.bounds import plot_bounds
-from oddsmith.reports.page import Figure, Section, Table, render, write
-
-__all__ = ["Figure", "Section", "Table", "plot_bounds", "render", "write"]

@@ -1,0 +1,21 @@
+"""Proof: whether every decision of a store follows, the store as a log, and what is wrong with it in plain words."""
+
+from oddsmith.server.audit.doctor import Finding, doctor
+from oddsmith.server.audit.log_export import Exported, export
+from oddsmith.server.audit.proof import verify
+from oddsmith.server.audit.story import Happening, Story, story_of
+from oddsmith.server.audit.verdicts import Level, Miss, VerifyReport
+
+__all__ = [
+    "Exported",
+    "Finding",
+    "Happening",
+    "Level",
+    "Miss",
+    "Story",
+    "VerifyReport",
+    "doctor",
+    "export",
+    "story_of",
+    "verify",
+]

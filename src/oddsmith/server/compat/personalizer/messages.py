@@ -1,0 +1,202 @@
+"""The messages of evaluations as types; fields that are not known are passed over."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from oddsmith.core.errors import InvalidInput
+from oddsmith.server.http.door import Told, Visit
+from oddsmith.server.store.events import LONGEST_ID, is_id
+
+__all__ = [
+    "Action",
+    "ApplyContract",
+    "EvaluationContract",
+    "MOST_ACTIONS",
+    "MOST_POLICIES",
+    "MultiSlotAnswer",
+    "MultiSlotRequest",
+    "MultiSlotRewards",
+    "PageSlot",
+    "PolicyContract",
+    "RankAnswer",
+    "RankRequest",
+    "Ranked",
+    "RewardRequest",
+    "ServiceConfiguration",
+    "SlotReward",
+    "SlotShown",
+    "checked_id",
+    "event_id",
+    "request_id",
+    "text_of",
+]
+
+MOST_POLICIES = 10
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class PolicyContract(msgspec.Struct):
+    """A policy by its name, and the arguments that say what it does."""
+
+    name: Name
+    arguments: Annotated[str, Meta(max_length=1024)]
+
+
+class EvaluationContract(msgspec.Struct, rename="camel"):
+    """What is asked: which policies, over which time."""
+
+    name: Name
+    start_time: str
+    end_time: str
+    policies: Annotated[list[PolicyContract], Meta(max_length=MOST_POLICIES)] = []
+    enable_offline_experimentation: bool | None = None
+
+
+class ApplyContract(msgspec.Struct, rename="camel"):
+    """A policy of an evaluation that is to be the one that decides."""
+
+    evaluation_id: str
+    policy_name: str
+
+
+MOST_ACTIONS = 50
+Id: TypeAlias = str | int | float  # programs send numbers, too
+Features: TypeAlias = list[dict[str, Any]]
+
+
+class Action(msgspec.Struct):
+    """An action and what is known of it."""
+
+    id: Id
+    features: Features
+
+
+class RankRequest(msgspec.Struct, rename="camel"):
+    """What to choose from, in the order in which the program would show it by itself."""
+
+    actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
+    context_features: Features | None = None
+    excluded_actions: list[Id] | None = None
+    event_id: Id | None = None
+    defer_activation: bool | None = None
+
+
+class Ranked(msgspec.Struct):
+    """An action and its exact odds."""
+
+    id: str
+    probability: float
+
+
+class RankAnswer(Told, rename="camel"):
+    """The ranking, and the action to show."""
+
+    ranking: list[Ranked]
+    event_id: str
+    reward_action_id: str
+
+    @property
+    def id(self) -> str:
+        """That of the event."""
+        return self.event_id
+
+
+class PageSlot(msgspec.Struct, rename="camel"):
+    """A slot of a page, and the action that the program would show there by itself."""
+
+    id: Id
+    baseline_action: Id
+    features: Features | None = None
+    excluded_actions: list[Id] | None = None
+
+
+class MultiSlotRequest(msgspec.Struct, rename="camel"):
+    """What to choose from for several slots, the most important one first."""
+
+    actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
+    slots: Annotated[list[PageSlot], Meta(min_length=1, max_length=MOST_ACTIONS)]
+    context_features: Features | None = None
+    event_id: Id | None = None
+    defer_activation: bool | None = None
+
+
+class SlotShown(msgspec.Struct, rename="camel"):
+    """A slot and the action to show in it."""
+
+    id: str
+    reward_action_id: str
+
+
+class MultiSlotAnswer(Told, rename="camel"):
+    """What to show in each slot."""
+
+    slots: list[SlotShown]
+    event_id: str
+
+    @property
+    def id(self) -> str:
+        """That of the event."""
+        return self.event_id
+
+
+class SlotReward(msgspec.Struct, rename="camel"):
+    """The reward of one slot."""
+
+    slot_id: Id
+    value: float
+
+
+class MultiSlotRewards(msgspec.Struct):
+    """Rewards of some slots of an event."""
+
+    reward: Annotated[list[SlotReward], Meta(min_length=1, max_length=1000)]
+
+
+class RewardRequest(msgspec.Struct):
+    """The reward of an event."""
+
+    value: float
+
+
+class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
+    """The configuration of a service, whole; what is null or left out of the rest stays as it is."""
+
+    reward_wait_time: str
+    default_reward: Annotated[float, Meta(ge=-1, le=1)]
+    reward_aggregation: Annotated[str, Meta(max_length=256)]
+    exploration_percentage: Annotated[float, Meta(ge=0, le=1)]
+    model_export_frequency: str
+    log_retention_days: Annotated[float, Meta(ge=-1, le=36_500)]
+    log_mirror_enabled: bool | None = None
+    log_mirror_sas_uri: Annotated[str, Meta(max_length=2048)] | None = None
+    learning_mode: Literal["Online", "Apprentice", "LoggingOnly"] | None = None
+    is_auto_optimization_enabled: bool | None = None
+    auto_optimization_frequency: str | None = None
+    auto_optimization_start_date: Annotated[str, Meta(max_length=64)] | None = None
+    is_inference_explainability_enabled: bool | None = None
+
+
+def text_of(id: Id) -> str:
+    """An id as text; numbers are written as JSON has them."""
+    return id if isinstance(id, str) else str(id)
+
+
+def checked_id(what: str, given: Id) -> str:
+    """An id as text; one that cannot be kept is refused."""
+    id = text_of(given)
+    if not is_id(id):
+        raise InvalidInput(f"{what} must have 1 to {LONGEST_ID} characters, none of them NUL; got {id!r:.60}")
+    return id
+
+
+def request_id(visit: Visit) -> str | None:
+    """The id of the request, by which one that is sent again is known; None where there is none that can be kept."""
+    sent = visit.header(b"x-ms-client-request-id")
+    return sent if is_id(sent) else None
+
+
+def event_id(given: Id | None, visit: Visit) -> str | None:
+    """The id of an event: as it is given, or that of the request, so that one that is sent again is no second event."""
+    return request_id(visit) if given is None else checked_id("eventId", given)

@@ -1,0 +1,55 @@
+"""The server of the application, from its start to the signal that ends it."""
+
+import gc
+import math
+import signal
+import socket
+import time
+from types import FrameType
+
+import uvicorn
+
+from oddsmith.server.http.connections import Connections
+from oddsmith.server.http.limits import Limits
+from oddsmith.server.http.wire import server_config
+
+__all__ = ["GRACE_S", "serve"]
+
+GRACE_S = 10
+"""Seconds that requests under way have when the service stops; then they get 503."""
+
+
+def serve(app: Limits, door: socket.socket, *, room: Connections | None = None, drain_s: float = 0.0) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
+
+    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered as before: who sends requests
+    here has this time to see it. SIGINT, or a second signal, does not wait.
+    """
+    room = room or Connections()
+    config = server_config(app, host="", port=0, room=room)
+    config.timeout_graceful_shutdown = GRACE_S
+    gc.freeze()  # what is loaded now stays: the collector need not look at it again
+    gc.set_threshold(10_000, 20, 20)  # a request leaves hundreds of objects, and none of them in circles
+    _Server(config, app, room, drain_s).run(sockets=[door])
+
+
+class _Server(uvicorn.Server):
+    """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself the signal once more."""
+
+    def __init__(self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float) -> None:
+        super().__init__(config)
+        self._app, self._room, self._drain_s = app, room, drain_s
+        self._until = math.inf
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self._app.drain()
+        if sig == signal.SIGTERM and self._until == math.inf:
+            self._room.closing = True
+            self._until = time.monotonic() + self._drain_s
+        else:
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit = self.should_exit or time.monotonic() >= self._until
+        return await super().on_tick(counter)

@@ -1,0 +1,286 @@
+"""Connections below the application: uvicorn's, with limits on time, and on what is held before a head is there."""
+
+import logging
+from asyncio import TimerHandle, Transport
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from oddsmith.server.http.connections import Connections, Flow
+from oddsmith.server.http.limits import SAFE_HEADERS, Limits
+from oddsmith.server.http.response import Refusal
+
+__all__ = ["HEALTH", "Wire", "server_config"]
+
+HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
+"""The paths that are answered on spare connections."""
+
+_requests = logging.getLogger("uvicorn.error.requests")
+_requests.setLevel(logging.ERROR)  # a line for each broken request lets strangers fill the log: they are counted
+
+
+class Wire(HttpToolsProtocol):
+    """A connection whose requests must come whole within `request_s` seconds, with heads of bounded size.
+
+    uvicorn by itself collects headers for as long and as many as they come, and only then asks the application.
+    `head_bytes` limits request line and headers, `message_bytes` a whole request with all that its encoding adds,
+    trailers too. A usual request comes in one piece and sets no timer. At most `depth` requests wait behind the one
+    that is being answered: the connection is closed after the last of them. Of what is sent, `slow_bytes` must be read
+    in `write_s` seconds: who does not read is dropped. `room` says who is let in; a spare connection has `spare_s`
+    seconds for one question about health.
+    """
+
+    request_s: ClassVar[float] = 10.0
+    spare_s: ClassVar[float] = 1.0
+    write_s: ClassVar[float] = 10.0
+    slow_bytes: ClassVar[int] = 65_536
+    head_bytes: ClassVar[int] = 32_768
+    message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
+    piece_bytes: ClassVar[int] = 8_192  # in chunks of one byte these are a quarter of a millisecond's work
+    depth: ClassVar[int] = 8
+
+    def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._room, self.logger = room, _requests
+        self._in_head, self._taken, self._over = True, 0, False
+        self._timer: TimerHandle | None = None
+        self._stall: TimerHandle | None = None
+        self._unsent = 0
+        self._rest = bytearray()
+        self._answered: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """A new connection; its time runs from now, whether or not it sends anything."""
+        super().connection_made(transport)
+        self.flow = Flow(transport, self._rest)
+        self._address = self.client[0] if self.client else ""
+        self._admission = self._room.admit(self._address)
+        if self._admission == "none":
+            why = f"at most {self._room.each:,} connections of one address are served at a time"
+            self._refuse(Refusal(503, "busy", f"{why}; close some, or raise --connections-each"))
+            return
+        if self._admission == "health":
+            self._room.reserve(self)
+        seconds = self.request_s if self._admission == "all" else self.spare_s
+        self._timer = self.loop.call_later(seconds, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end of a connection."""
+        self._disarm()
+        self._read_on()
+        if self._admission != "none":
+            self._room.leave(self, self._address, self._admission)
+        self.pipeline.clear()
+        if self._answered is not None:  # uvicorn knows the newest request alone, which may be waiting behind this one
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        task = self.loop.create_task(self._respond(cycle, app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _respond(self, cycle: RequestResponseCycle, app: Limits) -> None:
+        """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is made once for all like it."""
+        scope: Any = cycle.scope
+        receive: Any = cycle.receive
+        try:
+            response = await app.respond(scope, receive)
+        except BaseException:
+            self.transport.close()
+            raise
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if response is None or cycle.disconnected:
+            return
+        cycle.keep_alive &= (b"connection", b"close") not in response.headers
+        head = head_of(response.status, tuple(response.headers), cycle.keep_alive)
+        head = head if response.status == 204 else head % len(response.body)
+        cycle.response_started = cycle.response_complete = True
+        is_bare = scope["method"] == "HEAD" or response.status == 304  # which have the length of what they leave out
+        self.transport.write(head if is_bare else head + response.body)
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def drop(self) -> None:
+        """Close at once, for a spare connection that came later."""
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """More bytes; of many the first piece now, and the next when others, and what it asked for, had their turn."""
+        if self._rest:
+            self._rest += data
+            return
+        if len(data) <= self.piece_bytes:
+            self._parse(data)
+            return
+        self._rest += data[self.piece_bytes :]
+        self.transport.pause_reading()
+        self._parse(data[: self.piece_bytes])
+        self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Parse the next piece of what has come."""
+        if self.transport.is_closing() or self._over:
+            self._rest.clear()
+            return
+        piece = bytes(self._rest[: self.piece_bytes])
+        del self._rest[: self.piece_bytes]
+        self._parse(piece)
+        if self._rest:
+            self.loop.call_soon(self._go_on)
+        elif not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse a piece of a request, counted from its first one on."""
+        if self._over:
+            return
+        self._taken += len(data)
+        super().data_received(data)  # uvicorn's: parses
+        if self.transport.is_closing() or self._over:
+            return
+        if self._in_head and self._taken > self.head_bytes:
+            self._refuse(Refusal(431, "headers_too_large", f"a head must have at most {self.head_bytes:,} bytes"))
+        elif self._taken > self.message_bytes:
+            self._refuse(Refusal(413, "too_large", f"a request must have at most {self.message_bytes:,} bytes"))
+        elif self._timer is None and (self._taken or not self._in_head):
+            self._timer = self.loop.call_later(self.request_s, self._late)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; a trailer, which comes after the body, is no header and is dropped."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is there; what it asks for waits its turn, unless too many do."""
+        spare = self._admission == "health"
+        if spare and self.url.partition(b"?")[0] not in HEALTH:
+            self._refuse(Refusal(503, "busy", f"at most {self._room.most:,} connections are served at a time"))
+            self._over = True
+        elif len(self.pipeline) >= self.depth:
+            self.pipeline[0][0].keep_alive = False  # the last one that is answered
+            self._over = True
+        if self._over:
+            raise _Enough
+        super().on_headers_complete()
+        self._in_head = False
+        self.cycle.keep_alive &= not (spare or self._room.closing)
+
+    def on_message_complete(self) -> None:
+        """The request is there; whatever comes now is the next one's head."""
+        super().on_message_complete()
+        self._disarm()
+        self._in_head, self._taken = True, 0
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, in our own words."""
+        if self._over:
+            return
+        self._refuse(Refusal(400, "malformed", "a request must be valid HTTP/1.1"))
+
+    def on_response_complete(self) -> None:
+        """An answer was handed over; where it was the last, it must also be read."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """More was sent than the other side takes at once."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """The other side has read on."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._read_on()
+
+    def _watch(self) -> None:
+        """From now on what was sent must be read."""
+        if self._stall is None:
+            self._unsent = self.transport.get_write_buffer_size()
+            self._stall = self.loop.call_later(self.write_s, self._stalled)
+
+    def _stalled(self) -> None:
+        """Drop a client that has read too little since the last look, else look again later."""
+        self._stall = None
+        if self._unsent - self.transport.get_write_buffer_size() < self.slow_bytes:
+            self.transport.abort()
+        else:
+            self._watch()
+
+    def _read_on(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _late(self) -> None:
+        self._refuse(Refusal(408, "timeout", f"a request must arrive within {self.request_s:g} seconds"))
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Send the refusal, count it and close; where an earlier answer is due or half sent, only close."""
+        self._room.refused[refusal.status] += 1
+        last = self.cycle
+        free = last is None or (last.response_complete and self._in_head)  # else it was answered before its body came
+        if free or not (self._in_head or self.pipeline or last.response_started):
+            response = refusal.response()
+            head = head_of(response.status, tuple(response.headers), False)
+            self.transport.write(head % len(response.body) + response.body)
+        self.transport.close()
+        self._watch()
+
+
+@lru_cache(maxsize=256)
+def head_of(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:
+    """The head of an answer, with a place for the length of its body; one without content (204) has none."""
+    own = {name for name, _ in headers}
+    pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
+    pairs += [] if keep_alive or b"connection" in own else [(b"connection", b"close")]
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *(b": ".join(pair) for pair in pairs)]
+    if status == 204:
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+    return b"\r\n".join(lines).replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
+
+
+class _Enough(Exception):
+    """Stops the parser: what it has read is as much as is answered."""
+
+
+def server_config(
+    app: Limits, *, host: str, port: int, room: Connections | None = None, wire: type[Wire] = Wire
+) -> uvicorn.Config:
+    """How uvicorn serves us: by `Wire`, without websockets, banner or trust in forwarded addresses.
+
+    What is logged is left to the caller.
+    """
+    protocol: Any = partial(wire, room=room or Connections())
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        loop="uvloop",
+        http=protocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+    )

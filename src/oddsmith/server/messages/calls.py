@@ -1,0 +1,313 @@
+"""The messages of HTTP as types: they check requests, write answers and describe both in OpenAPI."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from oddsmith.contexts.offers import MOST_ARMS
+from oddsmith.core.errors import Conflict, OddsmithError, StoreFailed
+from oddsmith.server.store.events import LONGEST_ID
+from oddsmith.server.store.slates import slot_id
+
+__all__ = [
+    "Activate",
+    "Correct",
+    "Decide",
+    "DecideBatch",
+    "DecideEntry",
+    "DecisionAnswer",
+    "DecisionQuery",
+    "DecisionRecord",
+    "ErrorAnswer",
+    "EventAnswer",
+    "PATTERNS",
+    "PosteriorAnswer",
+    "Query",
+    "Results",
+    "RewardBatch",
+    "RewardEntry",
+    "RewardGiven",
+    "RosterChange",
+    "SlateAnswer",
+    "SlotAnswer",
+    "SlotEntry",
+]
+
+MOST = 1000  # entries of one batch
+_NAME = r"^[a-z0-9_-]{1,64}$"
+_TEXT = r"^[^\x00]*$"  # a body with a lone surrogate is no JSON
+PATTERNS = {_NAME: "1 to 64 of a-z, 0-9, _ and -", _TEXT: "a string without NUL"}
+"""What each pattern allows, in words."""
+
+_Name = Annotated[str, Meta(pattern=_NAME)]
+_Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
+_Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
+_Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+_FEATURES = "What is known of the arm: an object, or a list of numbers, of one kind for all arms; null for nothing."
+_Features = Annotated[Any, Meta(description=_FEATURES)]
+_Offered = Annotated[
+    dict[_Arm, _Features] | list[_Arm | int] | None,
+    Meta(
+        description=f"The arms of this call, 1 to {MOST_ARMS:,}: names with their features, or names alone. Needed "
+        "where the policy file has no arms; else some of its arms. A body with arms has at most 1 MiB.",
+    ),
+]
+_Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
+_AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
+_AnyId = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT})]
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request body; the experiment may be left out where there is one."""
+
+    experiment: _Name | None = None
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A question about an experiment, which may be left out where there is one."""
+
+    experiment: _AnyName | None = None
+
+
+class DecisionQuery(Query):
+    """A question about one decision; with `explain`, every expert's vote and weight, and whether they choose well."""
+
+    id: _AnyId
+    explain: bool = False
+
+
+class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One decision of a batch; `odds` says whether those of all arms are answered, as they are up to 100 arms."""
+
+    context: Any
+    arms: _Offered = None
+    id: _Id | None = None
+    eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
+    unit: _Id | None = None
+    deferred: bool = False
+    incumbent: _Arm | None = None
+    incumbent_odds: _Odds | None = None
+    odds: bool | None = None
+
+
+class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A slot of a page: what is known of it, the arms that it may show, and in shadow mode what the incumbent shows.
+
+    `features` are joined to the context: an object beside an object, numbers behind numbers.
+    """
+
+    name: _Id
+    features: Any = None
+    eligible: Annotated[list[_Arm], Meta(min_length=1, max_length=10_000)] | None = None
+    incumbent: _Arm | None = None
+    incumbent_odds: _Odds | None = None
+
+
+_Slots = Annotated[
+    Annotated[int, Meta(ge=1, le=MOST_ARMS)] | Annotated[list[SlotEntry], Meta(min_length=1, max_length=MOST_ARMS)],
+    Meta(
+        description="How many arms to draw, for slots that are named by their numbers, or the slots: the first is "
+        'drawn from all arms, each next one from those left. The context is joined by "slot", the slot\'s number.'
+    ),
+]
+
+
+class Decide(DecideEntry):
+    """Draw an arm for a context. The same id again gets the first answer; 409 where its arm is not offered now.
+
+    With `slots` an arm for each of them, on disk together; `id` is then that of the slate.
+    """
+
+    experiment: _Name | None = None
+    slots: _Slots | None = None
+
+    def __len__(self) -> int:
+        """How many decisions are asked for."""
+        return 1 if self.slots is None else self.slots if isinstance(self.slots, int) else len(self.slots)
+
+
+class DecideBatch(_Body):
+    """Many decisions at once, answered in order; one that fails does not harm the others.
+
+    `arms` are those of all entries that give none of their own. Entries times arms are at most 100,000.
+    """
+
+    decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
+    arms: _Offered = None
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+
+class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One reward of a batch: of the decision `id`, or of the slot with this name, or number, in a `slate`."""
+
+    id: _Id = ""
+    reward: float
+    key: _Key = ""
+    slate: _Id | None = None
+    slot: _Id | int | None = None
+
+    def __post_init__(self) -> None:
+        given = {"id": self.id or None, "slate": self.slate, "slot": self.slot}
+        named = [name for name, value in given.items() if value is not None]
+        if named == ["slate", "slot"]:
+            self.id = slot_id(str(self.slate), str(self.slot))
+        elif named != ["id"]:
+            raise ValueError(f"id must be given, or slate and slot in its place; got {' and '.join(named) or 'none'}")
+
+
+class RewardGiven(RewardEntry):
+    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart.
+
+    A decision is known by its `id`; that of a slot also by the `slate` and the slot's name.
+    """
+
+    experiment: _Name | None = None
+
+
+class RewardBatch(_Body):
+    """Many rewards at once, answered in order; one that fails does not harm the others."""
+
+    rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Correct(_Body):
+    """Another value in place of a decision's reward; `key` names the correction, so that repeating it has no effect."""
+
+    id: _Id
+    reward: float
+    key: _Id
+
+
+class Activate(_Body):
+    """A deferred decision was shown, or all of a slate."""
+
+    id: _Id | None = None
+    slate: _Id | None = None
+
+
+class RosterChange(_Body):
+    """An expert joins with a share of the weight, or retires."""
+
+    expert: _Id
+    change: Literal["added", "retired"]
+    key: _Id
+    share: Annotated[float, Meta(gt=0, lt=1)] | None = None
+
+
+class _DecisionFacts(msgspec.Struct, kw_only=True):
+    """What every answer about a decision has."""
+
+    id: str
+    experiment: str
+    arm: str
+    propensity: float
+    step: int
+    position: int
+    seen: int
+
+
+class DecisionAnswer(_DecisionFacts, kw_only=True):
+    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with.
+
+    `odds` are those of all arms: unless asked for otherwise, up to 100 of them.
+    """
+
+    new: bool
+    odds: dict[str, float] | UnsetType = UNSET
+    would: str | UnsetType = UNSET
+    asleep: list[str] | UnsetType = UNSET
+
+
+class SlotAnswer(DecisionAnswer, kw_only=True):
+    """The decision about a slot, whose number is `slot`; odds are those given the slots before it."""
+
+    slot: int
+    name: str
+
+
+class SlateAnswer(msgspec.Struct):
+    """The decisions about the slots of a slate, in order, all of them on disk."""
+
+    slate: str
+    experiment: str
+    slots: list[SlotAnswer]
+    new: bool
+
+    @property
+    def id(self) -> str:
+        """What it is called in the access log."""
+        return self.slate
+
+
+class EventAnswer(msgspec.Struct):
+    """An event that is on disk; `new` is false for one that was there before.
+
+    `parked` is true for a reward or an activation of an id that no decision has yet: it counts once that is made. A
+    mistyped id stays parked for ever.
+    """
+
+    id: str
+    position: int
+    new: bool
+    parked: bool = False
+
+
+class ErrorAnswer(msgspec.Struct):
+    """One sentence about what is wrong, and a word for programs."""
+
+    error: str
+    code: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> "ErrorAnswer":
+        """The answer to an entry of a batch that was refused.
+
+        What is not the entry's fault is raised, and so the whole batch's status: an error that is not ours, and a store
+        that fails, for what was not kept must be sent again.
+        """
+        if not isinstance(error, OddsmithError) or isinstance(error, StoreFailed):
+            raise error
+        return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
+
+
+_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("DecisionAnswer", "EventAnswer", "ErrorAnswer")]
+
+
+class Results(msgspec.Struct):
+    """The answers of a batch, in order."""
+
+    results: list[Annotated[Any, Meta(extra_json_schema={"anyOf": _ENTRIES})]]
+
+
+class DecisionRecord(_DecisionFacts, kw_only=True):
+    """All that the log knows of one decision; with `context_hidden` its context is not shown: it is null."""
+
+    odds: dict[str, float]
+    context: Any
+    context_hidden: bool
+    eligible: list[str] | None
+    shadow: bool
+    deferred: bool
+    reward: float | None
+    counts_since: int | None
+    slate: str | None
+    slot: int | None
+    events: list[dict[str, Any]]
+    experts: list[dict[str, Any]] | UnsetType = UNSET
+    choices_sentence: str | UnsetType = UNSET
+
+
+class PosteriorAnswer(msgspec.Struct):
+    """How likely each expert is the one to follow, or what is known of arms, after all events up to a position."""
+
+    experiment: str
+    position: int
+    learnt: int
+    posterior: dict[str, Any]
+    retired: list[str]

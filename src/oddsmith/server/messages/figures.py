@@ -1,0 +1,202 @@
+"""The messages of what pages show: sums of the log, as types."""
+
+import msgspec
+
+from oddsmith.server.messages.calls import Query
+from oddsmith.server.monitor.sums.series import Range
+
+__all__ = [
+    "ArmColumns",
+    "ChecksAnswer",
+    "ExpertCheck",
+    "GuaranteeCheck",
+    "HistoryMark",
+    "OpenWindowsCheck",
+    "PosteriorHistory",
+    "RewardedCheck",
+    "SeriesAnswer",
+    "SeriesQuery",
+    "ServedCheck",
+    "SwitchCheck",
+    "TargetValue",
+    "ValuesAnswer",
+]
+
+
+class SeriesQuery(Query):
+    """A question about sums by time: buckets of 10 seconds for an hour, of 5 minutes for a day, of an hour for a week,
+    or at most 200 for all time.
+    """
+
+    range: Range = "day"
+
+
+class ArmColumns(msgspec.Struct):
+    """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
+
+    `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and `weighted_squares` of its square
+    over those that drew the arm and count.
+    """
+
+    drawn: list[int]
+    odds_sum: list[float]
+    rewarded: list[int]
+    reward_sum: list[float]
+    weighted_sum: list[float]
+    weighted_squares: list[float]
+
+
+class SeriesAnswer(msgspec.Struct):
+    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is when each bucket begins.
+
+    A decision and its reward stand in the bucket of the decision. `rewards` are decisions that count, `defaults` those
+    of them that count with the default. `arms` are the twenty most drawn ones, `others` the rest, if there is any.
+    """
+
+    experiment: str
+    position: int
+    range: Range
+    width_s: float
+    t: list[float]
+    decisions: list[int]
+    rewards: list[int]
+    defaults: list[int]
+    reward_sum: list[float]
+    arms: dict[str, ArmColumns]
+    others: ArmColumns | None
+
+
+class TargetValue(msgspec.Struct):
+    """What a target would have earned a decision, in the caller's units, over `n` decisions that count.
+
+    `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm" (always this one; of arms that
+    come with calls where it was offered) or, in shadow mode, "policy". `ess` is what `n` is worth. Where an interval
+    cannot be defended, `refused` says why and there are no numbers.
+    """
+
+    name: str
+    kind: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    ess: float
+    refused: str | None
+
+
+class ValuesAnswer(msgspec.Struct):
+    """Values of targets, each with an interval that holds at every decision at once."""
+
+    experiment: str
+    position: int
+    level: float
+    interval: str
+    values: list[TargetValue]
+    sentence: str
+
+
+class ServedCheck(msgspec.Struct):
+    """Whether arms follow the logged odds, by bets; `word` is "well", "look" (p ≤ 0.05) or "broken" (p ≤ 0.0001)."""
+
+    n: int
+    e_value: float
+    p_value: float
+    word: str
+    sentence: str
+
+
+class ExpertCheck(msgspec.Struct):
+    """Whether an expert's predictions are the mean rewards: bets against it, refuted from an e-value of 20 on.
+
+    `loss` is the mean over the `n` rewards of decisions that it was asked for, which other experts need not be.
+    """
+
+    expert: str
+    loss: float
+    n: int
+    e_value: float
+    refuted: bool
+
+
+class RewardedCheck(msgspec.Struct):
+    """How many decisions are due (their window has closed; without a window: all), and have a reward of their own."""
+
+    due: int
+    rewarded: int
+    share: float | None
+
+
+class OpenWindowsCheck(msgspec.Struct):
+    """Decisions whose window is open (to a bucket), and how many of them count already; `word` is "well" or "look"."""
+
+    open: int
+    counted: int
+    word: str
+    sentence: str
+
+
+class GuaranteeCheck(msgspec.Struct):
+    """What the theory promises about the regret after so many steps; nothing where it does not cover the policy."""
+
+    covered: bool
+    sentence: str
+    bound: float | None
+    steps: int
+    eta: float | None
+    gamma: float | None
+    prior: float | None
+    exploration_paid: float | None
+
+
+class SwitchCheck(msgspec.Struct):
+    """Whether the policy may act in the incumbent's place."""
+
+    sentence: str
+    ready: bool
+
+
+class ChecksAnswer(msgspec.Struct):
+    """Whether all is well: odds, experts, rewards, times, troubles, what the theory promises."""
+
+    experiment: str
+    position: int
+    served_as_logged: ServedCheck
+    calibration: list[ExpertCheck]
+    calibration_sentence: str
+    choices_sentence: str
+    rewarded: RewardedCheck
+    open_windows: OpenWindowsCheck
+    last_decision_t: float | None
+    last_reward_t: float | None
+    last_learnt_t: float | None
+    trouble: str
+    store_trouble: str
+    warning: str
+    asleep: dict[str, int]
+    guarantee: GuaranteeCheck
+    switch: SwitchCheck | None
+
+
+class HistoryMark(msgspec.Struct):
+    """What happened at a position: "expert added" with a share, "expert retired", "arms added", or a "correction"."""
+
+    position: int
+    t: float
+    kind: str
+    name: str
+    share: float | None
+
+
+class PosteriorHistory(msgspec.Struct):
+    """The weight of each expert on the way, at most 200 points; null where it had not joined, or is among `others`.
+
+    Of many experts the 50 heaviest are told by name. The last point is the state as it is.
+    """
+
+    experiment: str
+    position: int
+    positions: list[int]
+    t: list[float]
+    experts: dict[str, list[float | None]]
+    others: list[float | None] | None
+    marks: list[HistoryMark]

@@ -1,0 +1,119 @@
+"""The messages of the routes that list and wait: experiments, decisions, changes."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from oddsmith.server.messages.calls import Query
+from oddsmith.server.store.events import LONGEST_ID
+
+__all__ = [
+    "Changes",
+    "ChangesQuery",
+    "Decisions",
+    "DecisionsQuery",
+    "ExperimentFacts",
+    "Experiments",
+    "ListedDecision",
+    "RewardRange",
+]
+
+_POSITION = 2**63 - 1  # the last that a database can hold
+
+
+class DecisionsQuery(Query):
+    """A page of decisions, the newest first: at most `limit` before a position.
+
+    With `arm` those of one arm; with `reward` those that have none, or some (a default is one). 5,000 decisions are
+    looked at for a page.
+    """
+
+    before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    arm: Annotated[str, Meta(max_length=LONGEST_ID)] | None = None
+    reward: Literal["any", "none", "some"] = "any"
+
+
+class ChangesQuery(Query):
+    """A call that is answered once the state is beyond the position `after`, or when `wait` seconds are over."""
+
+    after: Annotated[int, Meta(ge=0, le=_POSITION)] = 0
+    wait: Annotated[float, Meta(ge=0, le=25)] = 25.0
+
+
+class RewardRange(msgspec.Struct):
+    """The lowest and the highest reward, in the caller's units."""
+
+    low: float
+    high: float
+
+
+class ExperimentFacts(msgspec.Struct):
+    """What an experiment is: `arms` is null where they come with calls; `trouble` says why it is not ready."""
+
+    name: str
+    arms: list[str] | None
+    experts: list[str]
+    shadow: bool
+    sticky: bool
+    window_s: float | None
+    default_reward: float | None
+    reward: RewardRange
+    ready: bool
+    trouble: str
+    fingerprint: str
+    policy: str
+    show_contexts: bool
+
+
+class Experiments(msgspec.Struct):
+    """The experiments that a key may read, the version of the service, and whether it has keys.
+
+    `served` is false where stores are only looked at, by `oddsmith dashboard`.
+    """
+
+    experiments: list[ExperimentFacts]
+    version: str
+    keys: bool
+    served: bool
+
+
+class ListedDecision(msgspec.Struct):
+    """A decision in a list: when it was made, what was drawn with which odds, and what it counts with.
+
+    `activated` is null for one that was not deferred. `counts` is null until it counts. `slate` and `slot` are null for
+    one that stands alone.
+    """
+
+    id: str
+    position: int
+    t: float
+    arm: str
+    propensity: float
+    reward: float | None
+    counts: Literal["reward", "default", "correction"] | None
+    shadow: bool
+    deferred: bool
+    activated: bool | None
+    unit: str | None
+    slate: str | None
+    slot: int | None
+
+
+class Decisions(msgspec.Struct):
+    """Decisions, the newest first, as of `position`; `before` begins the next page, null where there is none."""
+
+    experiment: str
+    position: int
+    decisions: list[ListedDecision]
+    before: int | None
+    searched: int
+
+
+class Changes(msgspec.Struct):
+    """The last position of the log, and that of the state."""
+
+    experiment: str
+    head: int
+    position: int

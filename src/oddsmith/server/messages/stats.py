@@ -1,0 +1,81 @@
+"""The messages of the routes that tell how it is: counts, positions, health."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from oddsmith.server.messages.calls import Query
+
+__all__ = ["ArmCount", "Health", "Stats", "StatsQuery", "Vitals"]
+
+
+class StatsQuery(Query):
+    """A question about counts: of the arms, the most drawn ones first, `skip` are left out and `limit` are told."""
+
+    skip: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class Vitals(msgspec.Struct):
+    """How well an experiment writes and learns.
+
+    `lag_events` are committed and not learnt, and the oldest of them waits for `lag_s`; `unsaved` rewards were learnt
+    since the newest snapshot, which is `snapshot_age_s` old. `oldest_transaction_s` is that of a PostgreSQL server.
+    """
+
+    write_trouble: str
+    write_failures: int
+    last_write_age_s: float | None
+    lag_events: int
+    lag_s: float
+    unsaved: int
+    snapshot_age_s: float | None
+    oldest_transaction_s: float | None
+    warning: str
+
+
+class ArmCount(msgspec.Struct):
+    """How often an arm was drawn, how many of these decisions count, and their mean reward, in the caller's units."""
+
+    decided: int
+    rewarded: int
+    mean_reward: float | None
+
+
+class Stats(msgspec.Struct):
+    """Counts and positions, for people and dashboards.
+
+    `arms` are what the events up to `position` say, the most drawn ones first: the same on every replica and after
+    every restart. `n_arms` is how many there are to page through; `others` are those that came with calls and were
+    drawn too seldom to be counted by name, all together.
+    `epoch` names the store; it has had this name for the events after position `epoch_after`: not 0 in one that was
+    restored from a backup.
+    """
+
+    experiment: str
+    head: int
+    position: int
+    events: dict[str, int]
+    arms: dict[str, ArmCount]
+    n_arms: int
+    others: ArmCount
+    experts: dict[str, dict[str, Any]]
+    refused: int
+    snapshot: int | None
+    refolds: int
+    epoch: str
+    epoch_after: int
+    vitals: Vitals
+
+
+class Health(msgspec.Struct, omit_defaults=True):
+    """Whether it is well; each experiment's trouble in a sentence, if there is any, and whether the process stops.
+
+    `warnings` are about experiments that decide, and learn late.
+    """
+
+    ok: bool
+    experiments: dict[str, str]
+    stopping: bool = False
+    warnings: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,0 +1,106 @@
+"""Whether an experiment is well: its odds, experts, rewards and troubles, by sums that are folded beside its state."""
+
+from collections.abc import Collection
+
+from oddsmith.core.names import counted as counted_things
+from oddsmith.evaluation.draws import Standing
+from oddsmith.experts.guard.guard import Guarded
+from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.fold.judge import active, gts_inside
+from oddsmith.server.messages import calls as m
+from oddsmith.server.messages import figures as f
+from oddsmith.server.monitor.choice import choices_sentence
+from oddsmith.server.monitor.open_windows import open_windows, young
+from oddsmith.server.monitor.promises import promise
+from oddsmith.server.monitor.shadow import switch_of
+from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.monitor.vitals import hold_up_of, lag_warning
+
+__all__ = ["checks"]
+
+_CALIBRATED = 50  # experts that are told, the heaviest first
+_COMPARED = 0.5  # of the rewards of the expert asked most
+_ALPHA, _DECISIVE = 0.05, 0.0001
+
+
+async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
+    """Whether all is well."""
+    hold_up = await hold_up_of(experiment) if experiment.settings.shared else None
+    async with experiment.follower.learning:  # a state that is written in place is read between two updates
+        follower, weights = experiment.follower, experiment.weights()
+        sums, now = follower.sums, follower.now
+        choices = choices_sentence(experiment)
+    found, calibrated = sums.checks, _calibration(sums, weights)
+    retired = () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
+    failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
+    return f.ChecksAnswer(
+        experiment.name,
+        now.position,
+        _served(found.bets.told()),
+        calibrated,
+        _calibration_sentence(calibrated, found.counted, retired),
+        choices,
+        _rewarded(sums, experiment.settings.window),
+        open_windows(sums, experiment.settings),
+        found.last_decision,
+        found.last_reward,
+        found.last_learnt,
+        follower.trouble,
+        experiment.store.write_trouble,
+        lag_warning(experiment, hold_up),
+        {name: total for name, kinds in failures.items() if (total := sum(kinds.values()))},
+        promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
+        switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
+    )
+
+
+def _served(standing: Standing) -> f.ServedCheck:
+    n, e_value, p_value, suspect, strength = standing
+    if not n:
+        return f.ServedCheck(0, 1.0, 1.0, "well", "No decision was shown yet.")
+    shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+    if p_value > _ALPHA:
+        sentence = f"Nothing in {n:,} decisions says that arms do not follow the logged odds ({shown})."
+        return f.ServedCheck(n, e_value, p_value, "well", sentence)
+    claim = "Arms do not follow" if p_value <= _DECISIVE else "There is evidence that arms do not follow"
+    often = f" in about {strength:.0%} of decisions" if strength < 0.9 else ""
+    sentence = f"{claim} the logged odds ({shown}): it looks as if {suspect}{often}."
+    return f.ServedCheck(n, e_value, p_value, "broken" if p_value <= _DECISIVE else "look", sentence)
+
+
+def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
+    """What the rewards say about each expert, the heaviest first."""
+    told = sorted(sums.checks.calibration.told(), key=lambda one: -weights.get(one.expert, 0.0))
+    return [f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]]
+
+
+def _calibration_sentence(told: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()) -> str:
+    """How many experts are refuted, and whether the one of least mean loss is.
+
+    Losses over other rewards cannot be compared, but sleeping now and then must not hide the best expert: those asked
+    for at least half as many rewards as the one asked most are compared, and the others are counted. Retired experts
+    are not compared with those that act.
+    """
+    if not told:
+        return "No expert has been scored yet."
+    acting = [one for one in told if one.expert not in retired] or told
+    most = max(one.n for one in acting)
+    compared = [one for one in acting if one.n >= _COMPARED * most]
+    best = min(compared, key=lambda one: one.loss)
+    experts = "expert predicts" if len(told) == 1 else "experts predict"
+    over = f" over {best.n:,} of {most:,}" if best.n < most else ""
+    fate = "is refuted" if best.refuted else "is consistent with the rewards"
+    seldom = counted_things(len(acting) - len(compared), "expert", "was were")
+    rest = f"; {seldom} asked for less than half as many, too few to compare" if len(compared) < len(acting) else ""
+    return (
+        f"{sum(one.refuted for one in told)} of {len(told)} {experts} other means than {counted:,} rewards have "
+        f"(each at level {_ALPHA:g}); the best, {best.expert} with mean loss {best.loss:.4g}{over}, {fate}{rest}."
+    )
+
+
+def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:
+    """Of the decisions whose window had closed by the last event, how many have a reward of their own."""
+    found = sums.checks
+    still = young(sums, window)
+    due, rewarded = found.shown - still.shown, found.counted - found.defaults - still.rewarded
+    return f.RewardedCheck(due, rewarded, rewarded / due if due > 0 else None)

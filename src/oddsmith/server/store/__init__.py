@@ -1,0 +1,41 @@
+"""Events that survive: an append-only store, and the state as a fold over it."""
+
+from oddsmith.server.store.events import (
+    Activation,
+    ConfigurationChange,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    ExpertChange,
+    Reward,
+)
+from oddsmith.server.store.place import open_reader
+from oddsmith.server.store.postgres.reader import PostgresReader
+from oddsmith.server.store.postgres.store import PostgresStore
+from oddsmith.server.store.protocol import Evidence, Line, Reading, Receipt, Snapshot, Store, Window
+from oddsmith.server.store.sqlite.reader import SQLiteReader
+from oddsmith.server.store.sqlite.store import SQLiteStore
+
+__all__ = [
+    "Activation",
+    "ConfigurationChange",
+    "Correction",
+    "DecisionMade",
+    "DefaultReward",
+    "Event",
+    "Evidence",
+    "ExpertChange",
+    "Line",
+    "PostgresReader",
+    "PostgresStore",
+    "Reading",
+    "Receipt",
+    "Reward",
+    "SQLiteReader",
+    "SQLiteStore",
+    "Snapshot",
+    "Store",
+    "Window",
+    "open_reader",
+]

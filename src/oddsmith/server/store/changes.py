@@ -1,0 +1,61 @@
+"""The arms of an experiment that has its own: those its log was begun with, and those that were added, in order.
+
+New arms stand behind the old ones, so that the arms of a decision are the first of those that there are later.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from oddsmith.server.store.events import ARMS, SETTINGS
+from oddsmith.server.store.protocol import Line, Reading
+
+__all__ = ["arms_at", "arms_of", "arms_since", "may_shadow", "setting_of", "window_of"]
+
+
+def arms_of(line: Line) -> tuple[str, ...] | None:
+    """All arms from this line on; None where it is about something else. A damaged one has none."""
+    if (line.kind, line.id) != ("configuration", ARMS):
+        return None
+    try:
+        names = json.loads(line.body or "")["value"]
+    except (ValueError, TypeError, KeyError):
+        return ()
+    return tuple(names) if isinstance(names, list) else ()
+
+
+def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The positions from which on there are other arms, in order, with all of them; nothing where calls bring them."""
+    first = reading.about.get("arms")
+    if first is not None:
+        yield 0, tuple(first)
+        for line in reading.changes():
+            if (arms := arms_of(line)) is not None:
+                yield line.position, arms
+
+
+def arms_at(reading: Reading, position: int) -> tuple[str, ...] | None:
+    """The arms as of a position; None where they come with calls."""
+    arms = None
+    for since, known in arms_since(reading):
+        arms = known if since <= position else arms
+    return arms
+
+
+def setting_of(line: Line) -> dict[str, Any]:
+    """What a `ConfigurationChange` of the service's settings has set."""
+    value: dict[str, Any] = json.loads(line.body or "")["value"]
+    return value
+
+
+def may_shadow(reading: Reading) -> bool:
+    """Whether an incumbent may have acted: the store was made for it, or was told so later."""
+    changes = reading.of_setting(SETTINGS)
+    return bool(reading.about.get("shadow")) or any(setting_of(line)["shadow"] for line in changes)
+
+
+def window_of(reading: Reading) -> float | None:
+    """The seconds after which reward windows close: as they were last set; None where they never do."""
+    changes = reading.of_setting(SETTINGS)
+    window: float | None = setting_of(changes[-1])["window_s"] if changes else reading.about.get("window_s")
+    return window

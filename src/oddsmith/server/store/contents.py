@@ -1,0 +1,133 @@
+"""What a store keeps once, by its digest: lists of names, and what was known of arms (rows of features).
+
+A row of features is mostly known already. So its digest is made from the values, which is much faster than to write
+them as text, and the text is made only where the row has to be written.
+"""
+
+import json
+from array import array
+from collections.abc import Collection, Sequence
+from hashlib import blake2b
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.core.exact_json import encode
+
+__all__ = ["Content", "DIGEST", "FeatureRow", "LEASE", "Leases", "feature_row", "parts_of", "text_of", "written"]
+
+DIGEST = 16
+"""Bytes of a digest."""
+LEASE = 60.0
+"""Seconds in which a row of features that is offered again need not be written again."""
+
+_MOST = 50_000  # rows whose times are remembered
+_PLAIN = frozenset((float, int, str, bool, type(None)))
+_FLOATS = {float}
+_WHOLE = 2**63  # text of longer whole numbers may be refused
+
+
+class Content(NamedTuple):
+    """A text that is kept once, and its digest in hexadecimal."""
+
+    digest: str
+    body: str
+
+
+class FeatureRow(NamedTuple):
+    """What was known of an arm, its values or already their text, and its digest in hexadecimal."""
+
+    digest: str
+    content: dict[str, Any] | list[Any] | str
+
+    @property
+    def body(self) -> str:
+        """The row as text."""
+        return self.content if isinstance(self.content, str) else written(encode(self.content))
+
+
+def text_of(body: str) -> Content:
+    """A text with its digest."""
+    return Content(blake2b(body.encode(), digest_size=DIGEST).hexdigest(), body)
+
+
+def feature_row(row: Any) -> FeatureRow:
+    """A row with its digest: of its values where they are plain, as those of calls are, else of its text.
+
+    Whatever cannot be written is refused here.
+
+    >>> feature_row([1.0]).digest == feature_row([1]).digest, feature_row([1.0]).digest == feature_row([1.0]).digest
+    (False, True)
+    """
+    exact = _exact(row)
+    if exact is None:
+        return FeatureRow(*text_of(written(encode(row))))
+    digest = blake2b(exact, digest_size=DIGEST, person=b"values").hexdigest()
+    return FeatureRow(digest, row.copy())  # the caller may write into it
+
+
+def _exact(row: Any) -> bytes | None:
+    """Bytes that only equal rows have: as Python writes them, floats alone as they lie in memory.
+
+    None for what is not numbers and text alone, by name or in a list.
+    """
+    names: list[Any] | None = None
+    values: Collection[Any]
+    if type(row) is list:
+        values = row
+    elif type(row) is dict and _PLAIN.issuperset(map(type, row)):
+        names, values = list(row), row.values()
+    else:
+        return None
+    kinds = set(map(type, values))
+    if kinds == _FLOATS:
+        return repr(names).encode() + array("d", values).tobytes()
+    if not kinds <= _PLAIN or not all(-_WHOLE < value < _WHOLE for value in values if type(value) is int):
+        return None
+    return repr((row,)).encode()
+
+
+def parts_of(joined: bytes | None) -> list[str]:
+    """The digests, in hexadecimal, that stand side by side."""
+    digits = (joined or b"").hex()
+    return [digits[first : first + 2 * DIGEST] for first in range(0, len(digits), 2 * DIGEST)]
+
+
+class Leases:
+    """The times with which rows of features were written last, by the one that writes; after a failure, none.
+
+    A row's time in the table is more than that of any decision that offered it, less `LEASE`.
+
+    >>> leases, row = Leases(), feature_row({"topic": "sports"})
+    >>> [len(leases.due([row], time)) for time in (0.0, 59.0, 60.0, 30.0)]
+    [1, 0, 1, 0]
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[str, float] = {}
+
+    def due(self, rows: Sequence[FeatureRow], time: float) -> list[FeatureRow]:
+        """Which of these rows must be written, now that they are offered at this time."""
+        times = self._times
+        due = [row for row in rows if times.get(row.digest, -inf) + LEASE <= time]
+        if due:
+            if len(times) + len(due) > _MOST:
+                times.clear()
+            times.update((row.digest, time) for row in due)
+        return due
+
+    def end(self, before: float = inf) -> None:
+        """Rows with an earlier time may be gone."""
+        self._times = {digest: time for digest, time in self._times.items() if time >= before}
+
+
+def _listed(value: object) -> object:
+    """An array, or a number of numpy's, as a list or a number."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"got {type(value).__name__}")
+
+
+written = json.JSONEncoder(allow_nan=False, default=_listed, separators=(",", ":")).encode
+"""JSON as stores write it."""

@@ -1,0 +1,230 @@
+"""What can happen: the kinds of events, checked when they are made.
+
+`sender` is the name of the key that sent an event; empty for the service itself. Times are for people and for erasing
+old contexts: no state ever depends on them.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from oddsmith.core.arrays import Array, number
+from oddsmith.core.decision import Decision
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.exact_json import Json
+
+__all__ = [
+    "ARMS",
+    "Activation",
+    "ConfigurationChange",
+    "Correction",
+    "DecisionMade",
+    "DefaultReward",
+    "Draw",
+    "Event",
+    "ExpertChange",
+    "LONGEST_ID",
+    "OwnDraw",
+    "Reward",
+    "SETTINGS",
+    "is_id",
+]
+
+ARMS = "arms"
+"""The setting of a `ConfigurationChange` that says all arms from there on: those there were, and new ones behind."""
+SETTINGS = "personalizer"
+"""The setting of a `ConfigurationChange` that stands over the policy file from there on; the last one counts."""
+LONGEST_ID = 256
+"""Characters in an id, a key, or the name of a unit, an expert or an arm."""
+_ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
+
+
+class Draw(NamedTuple):
+    """What a list says of a decision beside its line: the odds of its arm, its unit, and whether an incumbent acted.
+
+    `slate` and `slot` are there where it was made together with others.
+    """
+
+    unit: str | None
+    shadow: bool
+    propensity: float
+    slate: str | None = None
+    slot: int | None = None
+
+
+class OwnDraw(NamedTuple):
+    """What the policy would have done where an incumbent acted: the number of the arm, and the odds (K,)."""
+
+    would: int
+    odds: Array
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """A decision, the position of the state it was made with, and whether it counts only once it is activated.
+
+    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its;
+    `own` is then what the policy would have done.
+    `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one `slate` were made together, each
+    for a `slot`.
+    """
+
+    id: str
+    decision: Decision
+    seen: int
+    time: float
+    deferred: bool = False
+    votes: Array | None = None
+    shadow: bool = False
+    sender: str = ""
+    unit: str | None = None
+    turn: int | None = None
+    slate: str | None = None
+    slot: int | None = None
+    own: OwnDraw | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.id, str) and _ID.fullmatch(self.id) and -1e12 <= self.time <= 1e12):
+            _check_name("id", self.id, self.time)  # says what is wrong
+        for what, name, place in (("unit", self.unit, self.turn), ("slate", self.slate, self.slot)):
+            if name is not None:
+                _check_name(what, name)
+            if (name is None) != (place is None):
+                raise InvalidInput(f"{what} and its place must be given together; got {name!r:.60} and {place!r}")
+        if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
+            raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
+        if not 0 <= self.seen < 2**63:
+            raise InvalidInput(f"seen must be a position, 0 or above; got {self.seen}")
+        if self.votes is not None and self.votes.shape[1:] != self.decision.propensities.shape:
+            arms = len(self.decision.propensities)
+            raise InvalidInput(f"votes must be ballots over the {arms} arms, (N, {arms}); got shape {self.votes.shape}")
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A deferred decision was shown: from now on it counts."""
+
+    id: str
+    time: float
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("id", self.id, self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The reward of a decision in [0, 1], or with the rule "sum" one part of it, known by its key."""
+
+    id: str
+    value: float
+    time: float
+    key: str = ""
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_reward(self.id, self.value, self.time)
+        _check_name("key", self.key, empty=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultReward:
+    """The reward window of a decision has closed: `value` counts unless a reward has come, or comes later."""
+
+    id: str
+    value: float
+    time: float
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_reward(self.id, self.value, self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Another value in place of a decision's reward, as if it had been that from the start; the last one counts.
+
+    `key` names the correction, so that repeating the call has no effect.
+    """
+
+    id: str
+    value: float
+    time: float
+    key: str
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_reward(self.id, self.value, self.time)
+        _check_name("key", self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertChange:
+    """An expert joins with a prior share of the weight, or is retired; `key` names the change."""
+
+    expert: str
+    change: Literal["added", "retired"]
+    time: float
+    key: str
+    share: float | None = None
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("expert", self.expert, self.time)
+        _check_name("key", self.key)
+        if self.change not in ("added", "retired"):
+            raise InvalidInput(f"change must be 'added' or 'retired'; got {self.change!r}")
+        if (self.share is not None) != (self.change == "added"):
+            raise InvalidInput(f"share must be given for an added expert, and only then; got {self.share!r}")
+        if self.share is not None:
+            number("share", self.share, low=0, high=1, open_low=True, open_high=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChange:
+    """A setting of the experiment has another value from here on; `key` names the change."""
+
+    setting: str
+    value: Json
+    time: float
+    key: str
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("setting", self.setting, self.time)
+        _check_name("key", self.key)
+
+    def body(self) -> str:
+        """The value as JSON."""
+        try:
+            return json.dumps({"value": self.value}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"value of {self.setting!r} must be JSON; {error}") from error
+
+
+Event: TypeAlias = DecisionMade | Activation | Reward | DefaultReward | Correction | ExpertChange | ConfigurationChange
+"""Anything a store keeps."""
+
+
+def _check_reward(decision: str, value: float, time: float) -> None:
+    _check_name("id", decision, time)
+    number("reward", value, low=0, high=1)
+
+
+def is_id(text: object) -> bool:
+    """Whether a store can keep this as an id or a name: 1 to 256 characters, without NUL and lone surrogates.
+
+    >>> [is_id(text) for text in ("visit/7 é", "", "a" * 257, "\\x00", "\\ud800")]
+    [True, False, False, False, False]
+    """
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def _check_name(what: str, name: str, time: float = 0.0, *, empty: bool = False) -> None:
+    """Refuses a name that cannot be kept, and the time of an event that is none."""
+    if not (isinstance(name, str) and (_ID.fullmatch(name) or (empty and not name))):
+        allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"
+        raise InvalidInput(f"{what} must be a string of {allowed}; got {name!r:.60}")
+    if type(time) is not float or not -1e12 <= time <= 1e12:
+        number("time", time, low=-1e12, high=1e12)

@@ -1,0 +1,135 @@
+"""The table `meta` of a store: its format, the policy and reward rule it was made with, facts of its experiment.
+
+`secret` keys the digests that states hold of names and categories. `epochs` tells a store from those it was restored
+from: [name, the position after which it began] each, the newest last. `backup` says of which moment a backup is, and in
+a restored store when that was restored.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from oddsmith.core.errors import BadFile, InvalidInput
+from oddsmith.core.policy import Policy
+from oddsmith.files.fingerprint import describe, difference, fingerprint
+from oddsmith.logs.advice import named_advice
+from oddsmith.server.store.formats import steps_from
+from oddsmith.server.store.protocol import RULES, BackupFacts, Late, Rule
+
+__all__ = [
+    "About",
+    "AnotherPolicy",
+    "FORMAT",
+    "UNRELEASED",
+    "backup_facts",
+    "backup_row",
+    "check_format",
+    "check_owner",
+    "check_rule",
+    "meta_of",
+    "new_epoch",
+    "new_meta",
+    "number_of",
+]
+
+FORMAT = "oddsmith store 2"
+UNRELEASED = "oddsmith store 1"
+_NEXT = (
+    "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy. "
+    "It may begin with what this one has learnt: oddsmith export STORE --out log.parquet, then "
+    "oddsmith fit log.parquet --policy FILE --out start.npz, and in [service] of FILE a new store and "
+    'start = "start.npz"; see "Another policy, or another gamma" in docs/howto/run-the-service.md'
+)
+_JOINS = (
+    ". Or leave the old models as they are, and let the retrained ones join beside them: a table of experts with "
+    "joins = true (docs/reference/service.md, Experts that join and retire)."
+)
+
+
+About: TypeAlias = Mapping[str, object]
+"""Facts about an experiment, which JSON can hold."""
+
+
+class AnotherPolicy(BadFile):
+    """A store is the log of another policy; `about` are the facts it was made with."""
+
+    def __init__(self, sentence: str, about: About) -> None:
+        super().__init__(sentence)
+        self.about = about
+
+
+def backup_facts(meta: Mapping[str, str]) -> BackupFacts | None:
+    """What the table `meta` says of a backup; None where there is none, nor was."""
+    return BackupFacts(**json.loads(meta["backup"])) if "backup" in meta else None
+
+
+def backup_row(facts: BackupFacts) -> tuple[str, str]:
+    """The row of the table `meta` that says it."""
+    return "backup", json.dumps(facts._asdict())
+
+
+def check_rule(rule: str, late: str) -> None:
+    """Refuse what is no reward rule."""
+    if rule not in RULES:
+        raise InvalidInput(f"rule must be {', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}; got {rule!r}")
+    if late not in ("arrives", "rewrites"):
+        raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
+
+
+def meta_of(policy: Policy, rule: Rule, late: Late, about: About) -> dict[str, str]:
+    """The table `meta` of a new store of this policy and these rules."""
+    own = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
+    return own | {"late": late} | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
+
+
+def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
+    """The table `meta` of a store that is made now: `mine`, and what no other store has."""
+    own = {"secret": secrets.token_hex(16), "epochs": json.dumps([new_epoch(0)]), "gapless": json.dumps(gapless)}
+    return dict(mine) | own
+
+
+def new_epoch(after: int) -> tuple[str, int]:
+    """A new name for the store from here on, and the position after which it is used."""
+    return secrets.token_hex(8), after
+
+
+def check_format(where: object, got: str | None) -> None:
+    """Refuse a store of another format."""
+    if got == UNRELEASED:
+        raise BadFile(f"{where} is of format {got!r}, which was never released and is not read: begin a new store")
+    if got == FORMAT:
+        return
+    if steps_from(str(got)):
+        raise BadFile(f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade STORE brings it there")
+    if number_of(got) > number_of(FORMAT):
+        raise BadFile(f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a later one")
+    raise BadFile(f"{where} must be a store of format {FORMAT!r}; {'it is none' if got is None else f'got {got!r}'}")
+
+
+def number_of(format: str | None) -> int:
+    """The number of a format; 0 for what is none.
+
+    >>> number_of("oddsmith store 12"), number_of("oddsmith state 2"), number_of(None)
+    (12, 0, 0)
+    """
+    match = re.fullmatch(r"oddsmith store (\d{1,9})", format or "")
+    return int(match[1]) if match else 0
+
+
+def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str]) -> None:
+    """Refuse the store of another policy or rule, and a backup: its copies would all go on under one name."""
+    backup = backup_facts(meta)
+    if backup is not None and backup.restored is None:
+        raise BadFile(f"{where} is a backup, which is never written to: oddsmith restore makes a store of it")
+    if meta["fingerprint"] != mine["fingerprint"]:
+        changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
+        joins = _JOINS if ".version was " in changed else ""
+        told = f"{where} is the log of another policy: {changed}. {_NEXT}{joins}"
+        raise AnotherPolicy(told, json.loads(meta["about"]))
+    if meta["rule"] != mine["rule"]:
+        raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
+    if meta["late"] != mine["late"]:
+        was, got = (f"late_reward = {one['late']!r}" for one in (meta, mine))
+        raise BadFile(f"{where} was made with {was}, which says where late rewards count; got {got}. {_NEXT}")

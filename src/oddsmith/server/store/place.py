@@ -1,0 +1,37 @@
+"""open_reader: a store by the place it is at, to read it."""
+
+from oddsmith.core.errors import InvalidInput
+from oddsmith.server.store.postgres.reader import PostgresReader
+from oddsmith.server.store.reader import StoreReader
+from oddsmith.server.store.sqlite.reader import SQLiteReader
+
+__all__ = ["is_address", "open_reader"]
+
+
+def open_reader(place: str, experiment: str | None = None) -> StoreReader:
+    """The store at a place: the path of a file, or the address of a database (postgresql://…), which holds many.
+
+    `experiment` says which one of a database; of a file it is the one it must be of.
+    """
+    if is_address(place):
+        if experiment is None:
+            raise InvalidInput("experiment must be given for a store in a database; got none")
+        return PostgresReader(place, experiment=experiment)
+    reader = SQLiteReader(place)
+    name = reader.about.get("experiment")
+    if experiment is not None and experiment != name:
+        reader.close()
+        raise InvalidInput(f"{place} must be the store of experiment {experiment!r}; it is of {name!r}")
+    return reader
+
+
+def is_address(place: str) -> bool:
+    """Whether a place is a database, and not a file.
+
+    >>> is_address("postgresql://localhost/news"), is_address("news.sqlite")
+    (True, False)
+    """
+    scheme, mark, _ = str(place).partition("://")
+    if mark and scheme not in ("postgresql", "postgres"):  # the rest may hold a password
+        raise InvalidInput(f"place must be a file, or postgresql://…; got an address that starts with {scheme}://")
+    return bool(mark)

@@ -1,0 +1,271 @@
+"""PostgresStore: events in a PostgreSQL database that several replicas write, each in groups over one connection."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from itertools import islice
+from typing import TypeAlias
+
+from oddsmith.core.errors import InvalidInput, StoreFailed
+from oddsmith.core.policy import Policy
+from oddsmith.server.store.events import Event
+from oddsmith.server.store.meta import About, check_rule, meta_of
+from oddsmith.server.store.postgres.link import (
+    PATIENCE,
+    Connection,
+    Link,
+    check_server,
+    create_or_check_owner,
+    one_line,
+    retryable_errors,
+    server_errors,
+)
+from oddsmith.server.store.postgres.reader import PostgresReader
+from oddsmith.server.store.postgres.rows import GROUP, groups_of, write
+from oddsmith.server.store.protocol import Late, Receipt, Rule, Snapshot
+from oddsmith.server.store.reader import snapshot_digest
+from oddsmith.server.store.rows import EventRow, row_of
+from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.store.trouble import WriteTrouble
+
+__all__ = ["PostgresStore"]
+
+_ATTEMPTS = 5  # at a group that a deadlock with another program broke up
+_PAUSES = (0.05, 1.0)  # seconds from one vain attempt to connect to the next: the first, the longest
+_PROBE = "update experiments set name = name where number = $1"
+
+_Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
+
+
+class PostgresStore(PostgresReader):
+    """One experiment's store in a database that many experiments, processes and machines may share.
+
+    Whatever is queued while the last group was being written is the next group: one statement, one transaction, one
+    commit. Receipts come after the commit, with `synchronous_commit` on. Positions are not dense: they are the number
+    of the transaction times 2²⁰ plus the place in it, and a position may be answered a moment before `head` reaches it.
+
+    When the server does not answer, callers get `StoreFailed` within two seconds; the next call connects again. Without
+    calls an attempt is made every second, until a write goes well.
+
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
+    >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> PostgresStore("postgresql://localhost/news", policy, experiment="Front page")
+    Traceback (most recent call last):
+    oddsmith.core.errors.InvalidInput: experiment must match [a-z0-9_-]{1,64}; got 'Front page'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        policy: Policy,
+        *,
+        experiment: str,
+        rule: Rule = "first",
+        late: Late = "arrives",
+        about: About | None = None,
+    ) -> None:
+        check_rule(rule, late)
+        mine = meta_of(policy, rule, late, about or {})
+        self.commits = 0
+        self._entry, self._closed, self._writing = threading.Lock(), False, False
+        self._waiting: deque[_Entry] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._answered, self._pause, self._again = 0, 0.0, 0.0
+        with ExitStack() as undo:
+            link = Link(url, experiment)
+            undo.callback(link.close)
+            undo.callback(lambda: link.loop.call_soon_threadsafe(self._drop))
+            self._trouble = WriteTrouble(link.where)
+            self._attempt: asyncio.TimerHandle | None = None
+            link.run(self._begin(link, mine))
+            self._open(link)
+            undo.pop_all()
+
+    @property
+    def write_trouble(self) -> str:
+        """Why the last write did not go well; empty if it did."""
+        return self._trouble.text
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once they are committed."""
+        rows = [row_of(event, self.rule) for event in events]
+        future: Future[tuple[Receipt, ...]] = Future()
+        with self._entry:
+            if self._closed:
+                raise StoreFailed(f"{self._link.where} takes no more events: it is closed")
+            self._enter((rows, future))
+        return future
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot, and thin out the older ones."""
+        head = self.head()
+        if not 0 <= snapshot.position <= head:
+            raise InvalidInput(f"a snapshot must be of a position up to {head}; got {snapshot.position}")
+        known = {kept.position for kept in self.snapshots()}  # another replica's newer one is not ours to thin out
+        query = (
+            "with gone as (delete from snapshots where experiment = $1 and position = any($2)) "
+            "insert into snapshots values ($1, $3, $4, $5, $6, $7, $8) on conflict (experiment, position) do update "
+            "set fingerprint = excluded.fingerprint, format = excluded.format, time = excluded.time, "
+            "digest = excluded.digest, content = excluded.content"
+        )
+        gone = known - thinned([snapshot.position, *known]) - {snapshot.position}
+        self._read(query, sorted(gone), *snapshot, snapshot_digest(snapshot, content), content, patience=60)
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time; returns how many.
+
+        The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
+        """
+        erased = self._erase("contexts", "time, position", before)
+        self._erase("features", "digest", before)  # after what needs them, so that what is there can be read
+        return erased
+
+    def _erase(self, table: str, key: str, before: float) -> int:
+        """Delete old rows in short transactions, which readers wait for.
+
+        A row that another replica gives a later time meanwhile is looked at again, and stays.
+        """
+        query = (
+            f"with gone as (delete from {table} where experiment = $1 and time < $2 and ({key}) in (select {key} "
+            f"from {table} where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
+        )
+        erased = 0
+        while count := self._read(query, before, GROUP, patience=60)[0][0]:
+            erased += count
+        return erased
+
+    def close(self) -> None:
+        """Write what is queued, then let go of the server."""
+        with self._entry:
+            was, self._closed = self._closed, True
+        if not was:
+            self._link.run(self._finish())
+        super().close()
+
+    async def _begin(self, link: Link, mine: dict[str, str]) -> None:
+        """Connect for the first time."""
+        try:
+            async with asyncio.timeout(15 * PATIENCE):  # another replica may be making the tables
+                self._connection = await link.connect()
+                number = await create_or_check_owner(self._connection, link, mine)
+                await check_server(self._connection, link.where, number, 0)
+        except server_errors() as error:
+            self._drop()
+            raise StoreFailed(f"{link.where} cannot be opened: {one_line(error)}") from error
+        except BaseException:
+            self._drop()
+            raise
+
+    def _enter(self, entry: _Entry) -> None:
+        """Queue an entry; the caller holds `_entry`."""
+        self._waiting.append(entry)
+        if not self._writing:
+            self._writing = True
+            self._link.loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        self._task = self._link.loop.create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        """Write group after group while entries wait."""
+        while group := self._taken():
+            rows = [row for rows, _ in group for row in rows]
+            try:
+                receipts = [receipt for part in groups_of(rows) for receipt in await self._write(part)]
+            except Exception as error:  # also for entries that were queued meanwhile
+                self._drop()
+                self._fail(group, error)
+                continue
+            self._trouble.become("")
+            answers = iter(receipts)
+            for rows, future in group:
+                future.set_result(tuple(islice(answers, len(rows))))
+
+    def _taken(self, limit: int = GROUP) -> list[_Entry]:
+        """The next group: entries with up to `limit` rows in sum, or one entry with more."""
+        group: list[_Entry] = []
+        with self._entry:
+            size = 0
+            while self._waiting and (not group or size + len(self._waiting[0][0]) <= limit):
+                rows, future = self._waiting.popleft()
+                if future.set_running_or_notify_cancel():
+                    group.append((rows, future))
+                    size += len(rows)
+            self._writing = bool(group)
+        return group
+
+    def _fail(self, group: list[_Entry], error: Exception) -> None:
+        failure = StoreFailed(f"{self._link.where} could not be written: {one_line(error)}")
+        failure.__cause__ = error
+        self._trouble.become(one_line(error))
+        if self._attempt is None:
+            self._attempt = self._link.loop.call_later(_PAUSES[1], self._try)
+        with self._entry:
+            group += self._waiting
+            self._waiting.clear()
+        for _, future in group:
+            if future.running() or future.set_running_or_notify_cancel():
+                future.set_exception(failure)
+
+    def _try(self) -> None:
+        """An entry without rows, if the last write failed: it tells whether the store can be written."""
+        self._attempt = None
+        with self._entry:
+            if self._trouble.text and not self._closed:
+                self._enter(([], Future()))
+
+    async def _write(self, rows: Sequence[EventRow]) -> list[Receipt]:
+        """The receipts of rows that are committed; of none, after another write."""
+        async with asyncio.timeout(PATIENCE):
+            for attempt in range(_ATTEMPTS):
+                connection = await self._connected()
+                try:
+                    if not rows:
+                        await connection.execute(_PROBE, self._number)
+                        return []
+                    receipts = await write(connection, self._number, rows)
+                    break
+                except retryable_errors():  # safe to repeat: nothing was kept, and an event is kept once
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+        self.commits += 1
+        self._answered = max(self._answered, *(receipt.position for receipt in receipts))
+        return receipts
+
+    async def _connected(self) -> Connection:
+        """The writing connection, made anew where it was lost, unless that failed a moment ago."""
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        now = self._link.loop.time()
+        if now < self._again:
+            raise StoreFailed(f"there is no connection, and the next attempt is in {self._again - now:.2f} s")
+        try:
+            self._connection = await self._link.connect()
+            await check_server(self._connection, self._link.where, self._number, self._answered)
+        except BaseException:  # also when it took too long
+            self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
+            self._again = self._link.loop.time() + self._pause
+            raise
+        self._pause = 0.0
+        return self._connection
+
+    def _drop(self) -> None:
+        """Let go of the connection, whatever state it is in."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _finish(self) -> None:
+        if self._task is not None:
+            await self._task
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=PATIENCE)
+            except server_errors():
+                connection.terminate()

@@ -1,0 +1,204 @@
+"""The file of a SQLiteStore: its lock against a second process, its connections, and its owner."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from oddsmith.core.errors import BadFile, StoreFailed
+from oddsmith.server.store.meta import check_format, check_owner, new_meta
+
+__all__ = [
+    "FileFacts",
+    "Lock",
+    "SYNCHRONOUS",
+    "check_file",
+    "connect",
+    "connect_to_read",
+    "create_or_check_owner",
+    "file_facts",
+    "is_read_only",
+    "meta",
+]
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether no file can be made beside this one, as SQLite does to read a write-ahead log.
+
+    >>> is_read_only(Path("folder that is not there") / "store")
+    True
+    """
+    return not os.access(path.resolve().parent, os.W_OK)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing into the store.
+
+    Where nothing can be written, SQLite reads the write-ahead log of a live writer by the index that lies beside it;
+    a file without either is read as it is. A log without its index is never passed over: that is refused.
+    """
+    if not is_read_only(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("pragma query_only = on")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    with suppress(sqlite3.OperationalError):
+        return _opened(path, "mode=ro")
+    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    if index.exists() or (log.exists() and log.stat().st_size):
+        raise StoreFailed(
+            f"{path} must be readable with {log.name} beside it, which holds its last events, and its folder is "
+            f"read-only: copy both files to a folder that can be written to, and read the copy"
+        )
+    return _opened(path, "immutable=1")
+
+
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection that has read: SQLite opens files when it first needs them."""
+    address = f"file:{quote(str(path.resolve()))}?{mode}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("select count(*) from sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
+
+
+class Lock:
+    """The right to a store's file, held until released or until the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        import fcntl
+
+        path = path.resolve()  # whatever name a link gives it
+        beside = path.with_name(path.name + ".lock")
+        try:
+            self._handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreFailed(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._handle, 20).decode(errors="replace") or "unknown"
+            os.close(self._handle)
+            one = f"{path} must be used by one process at a time"
+            raise StoreFailed(f"{one}; it is in use by process {holder}") from error
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Give the right back; the lock's file stays, for removing it would race."""
+        os.close(self._handle)
+
+
+class FileFacts(NamedTuple):
+    """A store's file: its bytes, those of its write-ahead log and those free on its disk; its writer; its damage.
+
+    `read_only` where nothing can be written beside it.
+    """
+
+    size: int
+    log_size: int
+    free: int
+    holder: str | None
+    broken: str | None
+    read_only: bool = False
+
+
+def file_facts(path: Path) -> FileFacts:
+    """What can be seen of a store's file from outside; every page of it is read."""
+    path = path.resolve()
+    beside = path.with_name(path.name + "-wal")
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            (report,) = connection.execute("pragma integrity_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        report = str(error)
+    log_size = beside.stat().st_size if beside.exists() else 0
+    free = shutil.disk_usage(path.parent).free
+    broken = None if report == "ok" else report
+    return FileFacts(path.stat().st_size, log_size, free, _holder(path), broken, is_read_only(path))
+
+
+def _holder(path: Path) -> str | None:
+    """The process that has the store open for writing; None if there is none."""
+    import fcntl
+
+    path = path.resolve()
+    beside = path.with_name(path.name + ".lock")
+    if not beside.exists():
+        return None
+    handle = os.open(beside, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return os.read(handle, 20).decode(errors="replace") or "unknown"
+    finally:
+        os.close(handle)
+    return None
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection that starts no transaction by itself."""
+    if not read_only and not path.exists():
+        with suppress(OSError):  # SQLite says better what is wrong with the place
+            path.touch(mode=0o600)  # it will hold people's contexts
+    try:
+        if read_only:
+            return connect_to_read(path)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
+            if mode != "wal":
+                raise StoreFailed(f"{path} must be on a disk that allows a write-ahead log; SQLite chose {mode!r}")
+            connection.execute(f"pragma synchronous = {SYNCHRONOUS}")
+            connection.execute("pragma secure_delete = on")  # what is erased is overwritten
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        raise StoreFailed(f"{path} cannot be opened: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise BadFile(f"{path} must be a store; {error}") from error
+    return connection
+
+
+def check_file(path: Path) -> None:
+    """Refuses a place where there is no file."""
+    if not path.is_file():
+        raise BadFile(f"{path} must be a store; {'it is a folder' if path.is_dir() else 'there is no such file'}")
+
+
+def create_or_check_owner(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:
+    """Make a new file a store with `mine` in its table `meta`; refuse a store of another owner."""
+    if _tables(connection):
+        check_owner(path, meta(connection, path), mine)
+        return
+    connection.executescript(f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}")
+    connection.executemany("insert into meta values (?, ?)", new_meta(mine, gapless=True).items())
+    connection.execute("commit")
+
+
+def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
+    """The table `meta` of a store."""
+    try:
+        rows = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
+    except sqlite3.DatabaseError as error:
+        raise BadFile(f"{path} must be a store; {error}") from error
+    check_format(path, rows.get("format"))
+    return rows
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}

@@ -1,0 +1,332 @@
+"""What the file of a SQLiteStore has of a row that comes again, and what is erased; inside a transaction."""
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, suppress
+from operator import itemgetter
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeAlias
+
+from oddsmith.core.errors import InvalidInput, StoreFailed
+from oddsmith.core.policy import Policy
+from oddsmith.server.store.contents import LEASE, Leases, parts_of
+from oddsmith.server.store.events import Event
+from oddsmith.server.store.meta import About, check_rule, meta_of
+from oddsmith.server.store.protocol import EventKind, Late, Receipt, Rule, Snapshot
+from oddsmith.server.store.reader import snapshot_digest
+from oddsmith.server.store.rows import EARLY, EventRow, repeated, row_of, unrewarded
+from oddsmith.server.store.slates import not_kept
+from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.store.sqlite.file import Lock
+from oddsmith.server.store.sqlite.reader import SQLiteReader
+from oddsmith.server.store.sqlite.writer import NUMBER, PATIENCE, WritePath, is_busy
+
+__all__ = ["SQLiteStore", "erase", "has", "receipt_again"]
+
+_NEAREST = "select features from contexts where time >= ? and time < ? and features is not null"
+_NEEDED = "update features set time = ? where digest = ? and time < ?"
+
+
+def erase(connection: sqlite3.Connection, before: float) -> int:
+    """Erase contexts from before that time, and features that no other needs, inside a transaction; returns how many.
+
+    Those whose time is earlier may have been offered again, within their lease.
+    """
+    nearest = connection.execute(_NEAREST, (before, before + LEASE))
+    needed = {digest for (joined,) in nearest for digest in parts_of(joined)}
+    connection.executemany(_NEEDED, ((before, digest, before) for digest in needed))
+    connection.execute("delete from features where time < ?", (before,))
+    return connection.execute("delete from contexts where time < ?", (before,)).rowcount
+
+
+def receipt_again(connection: sqlite3.Connection, row: EventRow, *, parked: bool) -> Receipt:
+    """The receipt of a row that was there before: with its id, or for its unit or its slate."""
+    line, known = row.line, row.known_by
+    for where, names in (
+        ("id = ? and kind = ? and key = ?", known[:3]),
+        ("unit = ? and turn = ?", known[3:5]),
+        ("slate = ? and slot = ?", known[5:]),
+    ):
+        found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
+        if found is not None:
+            return repeated(line, *found, parked=parked)
+    return not_kept(row)
+
+
+def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
+    """Whether there is an event of one of these kinds about a decision."""
+    query = f"select 1 from events where id = ? and kind in ({', '.join('?' * len(kinds))}) limit 1"
+    return connection.execute(query, (decision, *kinds)).fetchone() is not None
+
+
+_PAUSE = 0.05  # seconds between two attempts at emptying a log that is being read
+_COLUMNS = "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers"
+_INSERT = (
+    f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "on conflict do nothing returning position"
+)
+_SLATE = "select 1 from events where slate = ? limit 1"
+_FEATURES = (
+    "insert into features values (?, ?, ?) on conflict (digest) do update set time = excluded.time "
+    "where excluded.time > time"
+)
+_POSITION = itemgetter(0)  # of a receipt
+
+_Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
+
+
+class _Begun(NamedTuple):
+    """Rows that are inserted, and not yet committed."""
+
+    receipts: tuple[Receipt, ...]
+    future: "Future[tuple[Receipt, ...]]"
+
+
+class SQLiteStore(SQLiteReader):
+    """A store in one file, for one process: a second one is refused.
+
+    Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
+    of it. If no write is running, the caller inserts and the writer thread only commits: for one busy thread, such as
+    an event loop, that is half the work. Receipts come after the commit. A disk
+    that fails, or is full, fails what could not be written; `write_trouble` says so, and the store tries by itself to
+    be well again. The thread looks once a second whether the file is still in its place.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
+    >>> from oddsmith.server.store.events import Reward
+    >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> with TemporaryDirectory() as folder, SQLiteStore(f"{folder}/events.sqlite", policy) as store:
+    ...     reward = Reward("a", 1.0, time=0.0)
+    ...     store.append([reward, reward, Reward("a", 0.0, time=1.0)]).result()[:2]
+    (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1, new=False, ...))
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        policy: Policy,
+        *,
+        rule: Rule = "first",
+        late: Late = "arrives",
+        about: About | None = None,
+    ) -> None:
+        check_rule(rule, late)
+        self._closed = False
+        path = Path(path)
+        with ExitStack() as undo:
+            undo.callback(Lock(path).release)
+            self._writing = undo.enter_context(closing(WritePath(path, meta_of(policy, rule, late, about or {}))))
+            super().__init__(path)
+            self._files = undo.pop_all()
+        self._entry = threading.Lock()
+        self._outstanding = 0  # entries in the queue or being written
+        self._queue: SimpleQueue[_Entry | _Begun | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def commits(self) -> int:
+        """How many groups and other changes were written since it was opened."""
+        return self._writing.commits
+
+    @property
+    def answered(self) -> int:
+        """The last position that was answered, or that it had when it was opened."""
+        return self._writing.answered
+
+    @property
+    def write_trouble(self) -> str:
+        """What keeps it from writing; empty if nothing does."""
+        return self._writing.trouble
+
+    def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """Receipts in the order of `events`, once they are on disk."""
+        rows = [row_of(event, self.rule) for event in events]
+        future: Future[tuple[Receipt, ...]] = Future()
+        with self._entry:
+            if self._closed:
+                return self._append_closed(events)
+            if self._writing.told.text:
+                self._writing.check()
+            is_free = self._outstanding == 0 and self._writing.lock.acquire(blocking=False)
+            if not is_free or not self._begin(rows, future):
+                self._outstanding += 1
+                self._queue.put((rows, future))
+        return future
+
+    def keep(self, snapshot: Snapshot, content: bytes) -> None:
+        """Keep a snapshot, and thin out the older ones."""
+        if not 0 <= snapshot.position <= self.head():
+            raise InvalidInput(f"a snapshot must be of a position up to {self.head()}; got {snapshot.position}")
+        stay = thinned([snapshot.position, *(kept.position for kept in self.snapshots())])
+        gone = "delete from snapshots where position not in (select value from json_each(?))"
+        self._change(
+            (
+                "insert or replace into snapshots values (?, ?, ?, ?, ?, ?)",
+                (*snapshot, snapshot_digest(snapshot, content), content),
+            ),
+            (gone, (json.dumps(sorted(stay)),)),
+        )
+
+    def erase(self, before: float) -> int:
+        """Erase the contexts of decisions made before that time, on disk too; returns how many."""
+        with self._writing.transaction() as connection:
+            erased = erase(connection, before)
+            self._writing.leases.end(before)
+        end = time.monotonic() + PATIENCE
+        while self._is_read():  # the write-ahead log still holds them
+            if time.monotonic() > end:
+                reason = "is being read by another program"
+                raise StoreFailed(f"{self.path} {reason}: contexts are still on disk, erase again")
+            time.sleep(_PAUSE)  # writers go on meanwhile
+        return erased
+
+    def _is_read(self) -> bool:
+        """Empty the write-ahead log; whether another program's reading was in the way."""
+        try:
+            with self._writing.lock, self._reader:
+                return bool(self._writing.connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0])
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{self.path} still holds contexts on disk, erase again: {error}") from error
+
+    def close(self) -> None:
+        """Write what is queued, then let go of the file."""
+        with self._entry:
+            if not self._closed:
+                self._queue.put(None)
+            self._closed = True
+        self._thread.join()
+        super().close()
+        with self._writing.lock:  # a snapshot may be on its way
+            self._files.close()
+
+    def _append_closed(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
+        """What comes after it was closed."""
+        raise StoreFailed(f"{self.path} takes no more events: it is closed")
+
+    def _write_on(self) -> None:
+        """The writer thread: group after group until the store is closed."""
+        going, pause = True, 1.0
+        while going:
+            waiting = []
+            with suppress(Empty):
+                waiting.append(self._queue.get(timeout=pause))
+            while not self._queue.empty():
+                waiting.append(self._queue.get())
+            going = None not in waiting
+            for entry in waiting:
+                if isinstance(entry, _Begun):
+                    self._finish(entry)
+            entries = [entry for entry in waiting if entry is not None and not isinstance(entry, _Begun)]
+            group = [(rows, future) for rows, future in entries if future.set_running_or_notify_cancel()]
+            if group:
+                self._write(group)
+            with self._entry:
+                self._outstanding -= len(waiting) - (not going)
+            is_idle = going and not waiting
+            pause = self._writing.look(self._reader) if is_idle or self._writing.told.text else 1.0
+
+    def _begin(self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]") -> bool:
+        """Insert in the caller's thread, which holds the right to write; the writer's thread commits.
+
+        Returns whether that is settled: another program's lock is waited for in the writer's thread.
+        """
+        try:
+            if self._writing.told.text:  # a snapshot that failed may have let go of the right just now
+                self._writing.check()
+            self._writing.connection.execute("begin immediate")
+        except BaseException as error:
+            if is_busy(error):
+                self._writing.lock.release()
+                return False
+            return self._give_up(future, error)
+        future.set_running_or_notify_cancel()
+        try:
+            receipts = _insert(self._writing.connection, rows, self._writing.leases)
+        except BaseException as error:
+            return self._give_up(future, error)
+        self._outstanding += 1
+        self._queue.put(_Begun(receipts, future))
+        return True
+
+    def _give_up(self, future: "Future[tuple[Receipt, ...]]", error: BaseException) -> bool:
+        """Fail a write that this thread began, and give the right to write back."""
+        failure = self._writing.failed(error)
+        self._writing.lock.release()
+        future.set_exception(failure)
+        return True
+
+    def _finish(self, begun: "_Begun") -> None:
+        try:
+            self._writing.connection.execute("commit")
+            self._writing.commits += 1
+            if (
+                self._writing.told.text
+                or tuple(map(NUMBER, map(os.stat, self._writing.names))) != self._writing.numbers
+            ):
+                self._writing.settle()
+            self._writing.answered = max([self._writing.answered, *map(_POSITION, begun.receipts)])
+        except BaseException as error:
+            begun.future.set_exception(self._writing.failed(error))
+        else:
+            begun.future.set_result(begun.receipts)
+        finally:
+            self._writing.lock.release()
+
+    def _write(self, group: list[_Entry]) -> None:
+        try:
+            with self._writing.transaction() as connection:
+                answers = [_insert(connection, rows, self._writing.leases) for rows, _ in group]
+        except Exception as error:
+            for _, future in group:
+                future.set_exception(error)
+            return
+        for (_, future), receipts in zip(group, answers, strict=True):
+            self._writing.answered = max([self._writing.answered, *map(_POSITION, receipts)])
+            future.set_result(receipts)
+
+    def _change(self, *statements: tuple[str, tuple[object, ...]]) -> int:
+        """Run statements in one transaction; returns how many rows the last one changed."""
+        changed = 0
+        with self._writing.transaction() as connection:
+            for statement in statements:
+                changed = connection.execute(*statement).rowcount
+        return changed
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases) -> tuple[Receipt, ...]:
+    """Write the rows that are not there yet, inside a transaction."""
+    receipts: list[Receipt] = []
+    known: set[str] = set()  # slates whose first slot is not new: all were there before, or are refused
+    for row in rows:
+        line, slate, slot = row.line, *row.columns[10:12]
+        if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
+            receipts.append(unrewarded(line))
+            continue
+        parked = line.kind in EARLY and not has(connection, line.id, "decision")
+        is_known = slate is not None and slate in known and slot > 1
+        is_taken = slot == 1 and has(connection, slate, "decision")
+        if slot is None and (parked or line.kind == "decision"):
+            is_taken = connection.execute(_SLATE, (line.id,)).fetchone() is not None
+        written = None if is_known or is_taken else connection.execute(_INSERT, row.columns).fetchone()
+        if slot == 1:
+            (known.add if written is None else known.discard)(slate)
+        if written is None:
+            receipts.append(receipt_again(connection, row, parked=parked))
+            continue
+        position: int = written[0]
+        receipts.append(Receipt(position, True, parked=parked))
+        if row.names is not None:
+            connection.execute("insert or ignore into names values (?, ?)", row.names)
+            due = leases.due(row.features, line.time)
+            connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in due))
+        if row.context is not None:
+            connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
+    return tuple(receipts)

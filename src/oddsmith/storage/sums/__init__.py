@@ -1,6 +1,0 @@
-"""Sums: what pages show of a log, folded from it beside the state, so that it is the same wherever it is shown."""
-
-from oddsmith.storage.sums.arms import ArmCounts, ArmSum
-from oddsmith.storage.sums.every import FORM, Step, Sums
-
-__all__ = ["ArmCounts", "ArmSum", "FORM", "Step", "Sums"]
