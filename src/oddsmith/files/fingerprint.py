@@ -1,18 +1,19 @@
 """The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
 
-Numbers and names as they are, arrays by content, functions by qualified name, dataclasses field by field, and opaque
-models by class: what tells two trainings of a model apart is the `version` its owner was given. A guard, and a process
-of their own, change nothing of what experts are.
+Numbers and names as they are, arrays by content, functions and classes by name (ours by their registered one, see
+`registered_names`), dataclasses field by field, and opaque models by class: what tells two trainings of a model apart
+is the `version` its owner was given. A guard, and a process of their own, change nothing of what experts are.
 """
 
 import functools
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,10 @@ from oddsmith.core.exact_json import Json
 from oddsmith.core.experts import Experts
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.process import Isolated
+from oddsmith.files.registered_names import REGISTERED, Registration
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest"]
 
@@ -70,7 +75,7 @@ def describe(value: object) -> Json:
         return description
     described: dict[str, Json] = {"class": _qualified(type(value))}
     if is_dataclass(value):
-        described |= {f.name: describe(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("_")}
+        described |= {field.name: describe(getattr(value, field.name)) for field in _described_fields(value)}
     elif isinstance(value, Experts):  # no dataclass: at least the names of the experts, in their order
         described |= {"names": list(value.names), "version": value.version}
     return described
@@ -135,14 +140,43 @@ def source_digest() -> str:
     >>> len(source_digest())
     32
     """
-    root, content = Path(__file__).parent, sha256()
+    root, content = Path(__file__).parents[1], sha256()
     for path in sorted(root.rglob("*.py")):
         content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return content.hexdigest()[:32]
 
 
+def _described_fields(value: "DataclassInstance | type[DataclassInstance]") -> list["Field[object]"]:
+    """The public fields of a dataclass, without fields that were added later and are at their default."""
+    registration = _registration(type(value))
+    public = [field for field in fields(value) if not field.name.startswith("_")]
+    if registration is None:
+        return public
+    first = registration.fields.split()
+    return [field for field in public if field.name in first or not _is_at_default(value, field)]
+
+
+def _is_at_default(value: object, field: "Field[object]") -> bool:
+    default = field.default
+    if field.default_factory is not MISSING:
+        default = field.default_factory()
+    return default is not MISSING and describe(getattr(value, field.name)) == describe(default)
+
+
+def _registration(value: Callable[..., object]) -> Registration | None:
+    """The registration of a class or function of the library, or of the class that a method belongs to."""
+    module = getattr(value, "__module__", None) or ""
+    if module.split(".")[0] != "oddsmith":
+        return None
+    return REGISTERED.get(value.__qualname__.partition(".")[0])
+
+
 def _qualified(value: Callable[..., object]) -> str:
-    """module:name of a function or class that any process can find; a script's name stands for __main__."""
+    """The name of a function or class on disk: its registered name, else module:name; a script stands for __main__."""
+    registration = _registration(value)
+    if registration is not None:
+        _, dot, member = value.__qualname__.partition(".")
+        return f"oddsmith:{registration.name}{dot}{member}"
     name = getattr(value, "__qualname__", None) or value.__name__
     module = getattr(value, "__module__", None) or "numpy"
     script = getattr(sys.modules.get("__main__"), "__file__", None)
