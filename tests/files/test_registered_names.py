@@ -74,7 +74,7 @@ def test_every_policy_and_bank_is_registered_once() -> None:
         by_name.setdefault(one.__qualname__, set()).add(one)
     for one in classes:
         is_saved = issubclass(one, (od.Policy, od.Experts)) and not one.__module__.startswith("oddsmith.lab.")
-        is_abstract = one.__subclasses__() or one.__name__.startswith("_")
+        is_abstract = bool(one.__subclasses__()) or one.__name__.startswith("_")
         if is_saved and not is_abstract and one not in (Guarded, Isolated):
             assert one.__name__ in REGISTERED, f"{one.__name__} needs a row in files/registered_names.py"
     assert not [name for name in REGISTERED if len(by_name.get(name, ())) > 1]

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from oddsmith.core.errors import InvalidInput, MissingExtra
 
-__all__ = ["LOG", "SQUARE", "choice", "compiled", "use"]
+__all__ = ["LOG", "SQUARE", "choice", "compiled", "name", "use"]
 
 LOG = 0
 """The number of the log loss among those that have a compiled twin."""
@@ -39,6 +39,11 @@ def choice() -> str:
     """The choice in force: "auto", "numba" or "numpy"."""
     compiled()
     return _chosen or "auto"
+
+
+def name() -> str:
+    """The kernels in use: "numba" or "numpy"."""
+    return "numpy" if compiled() is None else "numba"
 
 
 def use(choice: str) -> None:

@@ -1,10 +1,7 @@
 """What a log was begun with is what it goes on with; settings that mean nothing are refused in a sentence."""
 
 import asyncio
-import json
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,19 +70,6 @@ def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:
     second.store.close()
     assert first.seed == second.seed
     assert first.seed != 0
-
-
-def test_other_kernels_would_round_other_bits(tmp_path: Path) -> None:
-    path = place(tmp_path)
-    opened = open_experiments([path])[0]
-    opened.store.close()
-    assert opened.store.about["kernels"] in ("numba", "numpy")
-    about = opened.store.about | {"kernels": "abacus"}
-    with closing(sqlite3.connect(tmp_path / "news.sqlite")) as file:
-        file.execute("update meta set value = ? where name = 'about'", (json.dumps(about),))
-        file.commit()
-    with pytest.raises(od.BadFile, match="kernels must be as the log was begun with, 'abacus'"):
-        open_experiments([path])[0]
 
 
 def test_experiments_have_names_of_their_own(tmp_path: Path) -> None:

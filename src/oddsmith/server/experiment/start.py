@@ -1,6 +1,8 @@
 """From a policy file to an experiment that can be served: the policy under guard, its store, its seed, its bench."""
 
+import logging
 import secrets
+import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -23,6 +25,8 @@ from oddsmith.server.experiment.arms import add_arms, check_arms, refusal
 from oddsmith.server.experiment.settings import Settings, read_settings
 from oddsmith.server.fold.fold import Change, Folded, roster_change, save_snapshot, start_before
 from oddsmith.server.fold.judge import judge_to_json
+from oddsmith.server.store.changes import kernels_of
+from oddsmith.server.store.events import KERNELS, ConfigurationChange
 from oddsmith.server.store.meta import AnotherPolicy
 from oddsmith.server.store.protocol import Store
 from oddsmith.server.store.sqlite.open_stores import OpenStores
@@ -31,9 +35,10 @@ from oddsmith.server.store.sqlite.store import SQLiteStore
 
 __all__ = ["Opened", "open_experiments"]
 
+_log = logging.getLogger(__name__)
+
 _AT_ONCE = 8  # stores that are opened at a time
 _PATIENCE = 60_000.0  # milliseconds for experts that are asked about a history
-_ANEW = {"kernels": "Set ODDSMITH_KERNELS to what it was, or begin a new log: another store in [service]."}
 
 
 @dataclass(eq=False)
@@ -145,7 +150,6 @@ def _opened_as(file: PolicyFile, served: Arms | None, settings: Settings, stores
         fingerprint(policy)
     except NotPortable as error:
         raise NotPortable(f"{file.path}: {error}") from error
-    compiled = kernels.compiled()
     seed = secrets.randbits(62) if file.seed is None else file.seed
     about: dict[str, object] = {
         "experiment": file.name,
@@ -155,12 +159,13 @@ def _opened_as(file: PolicyFile, served: Arms | None, settings: Settings, stores
         "reward": [file.reward_scale.low, file.reward_scale.high],
         "window_s": settings.window,
         "default_reward": settings.default if settings.window is not None else None,
-        "kernels": "numpy" if compiled is None else "numba",
+        "kernels": kernels.name(),
         "shadow": settings.shadow,
     }
     store = _open_store(settings, policy, about, stores)
     try:
         _check_about(store, about, file)
+        _note_kernels(store)
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file, policy)
         opened = Opened(file, served, settings, policy, store, int(store.about.get("seed", seed)), dict(file.bench))
@@ -189,19 +194,33 @@ def _open_store(settings: Settings, policy: Policy, about: dict[str, object], st
 
 
 def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> None:
-    """Refuses a seed, arms, units or arithmetic other than those the log was begun with.
-
-    Compiled kernels round other last bits than numpy's, and states must be the same to the last bit.
-    """
+    """Refuses a seed, arms or units other than those the log was begun with."""
     if store.about.get("arms", about["arms"]) != about["arms"]:  # and the policy does not tell them apart
         raise AnotherPolicy(f"{file.path}: arms must be those of the log, {store.about['arms']!r:.80}", store.about)
-    for what in ("seed", "reward", "kernels"):
+    for what in ("seed", "reward"):
         began = store.about.get(what, about[what])
         if began != about[what] and not (what == "seed" and file.seed is None):
             raise BadFile(
                 f"{file.path}: {what} must be as the log was begun with, {began!r:.80}; got {about[what]!r:.80}. "
-                f"{_ANEW.get(what, 'Undo the change, or begin a new log: another store in [service].')}"
+                "Undo the change, or begin a new log: another store in [service]."
             )
+
+
+def _note_kernels(store: Store) -> None:
+    """Write a change of the kernels into the log.
+
+    Compiled kernels round other last bits than numpy's, and a state is the same to the last bit wherever it is
+    folded: from this event on, it is the fold of the whole log with these kernels.
+    """
+    before = kernels_of(store)
+    now = kernels.name()
+    if before in (None, now):
+        return
+    event = ConfigurationChange(KERNELS, now, time.time(), f"{now} after {store.head()}")
+    (receipt,) = store.append([event]).result()
+    receipt.accepted()
+    experiment = store.about["experiment"]
+    _log.warning("experiment %s: kernels were %s and are %s; the state is folded again", experiment, before, now)
 
 
 def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:

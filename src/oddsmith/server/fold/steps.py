@@ -27,14 +27,22 @@ class Due(NamedTuple):
 
 
 def due_after(store: Foldable, after: int, until: int) -> Due:
-    """What happened in (after, until] that a state at `after` does not know."""
+    """What happened in (after, until] that a state at `after` does not know.
+
+    Other kernels round other last bits: where they changed, everything that a state before the change has learnt is
+    learnt again.
+    """
     accounts: dict[str, Account] = {}
     known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
     lines: list[Line | Shown] = []  # decisions that were made, shown or corrected, experts that came and went
     since, waiting, oldest = None, 0, inf
+    is_begun_again = False
     for line in _told(store, after, until):
         if line.position > after:
             waiting, oldest = waiting + 1, min(oldest, line.time)
+        if line.of_kernels and 0 < after < line.position:
+            is_begun_again = True
+            since = since or line
         if not line.of_decision:
             lines += [line] if line.of_policy else []
             continue
@@ -52,6 +60,8 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             since = line
     counts = {id: account.counts for id, account in accounts.items()}
     rewritten = min(filter(None, (_rewritten(learnt, counts[id]) for id, learnt in known.items())), default=0)
+    if is_begun_again:
+        rewritten = 1
     return Due(in_order(counts.values(), lines, after), rewritten, since, waiting, oldest)
 
 

@@ -70,8 +70,7 @@ class Metrics:
     def _of_process(self) -> Iterator[Family]:
         service, room = self._service, self._service.room
         versions = {"version": oddsmith.__version__, "python": platform.python_version()}
-        arithmetic = "numpy" if kernels.compiled() is None else "numba"
-        build = labels(*versions.items(), ("kernels", arithmetic))
+        build = labels(*versions.items(), ("kernels", kernels.name()))
         yield Family("oddsmith_build_info", "gauge", "What is running: always 1.", [(build, 1)])
         yield Family("oddsmith_stopping", "gauge", "1 from SIGTERM on.", [("", int(service.draining))])
         yield Family("process_threads", "gauge", "Threads of the process.", [("", _threads())])

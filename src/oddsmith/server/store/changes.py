@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from oddsmith.server.store.events import ARMS, SETTINGS
+from oddsmith.server.store.events import ARMS, KERNELS, SETTINGS
 from oddsmith.server.store.protocol import Line, Reading
 
-__all__ = ["arms_at", "arms_of", "arms_since", "may_shadow", "setting_of", "window_of"]
+__all__ = ["arms_at", "arms_of", "arms_since", "kernels_of", "may_shadow", "setting_of", "window_of"]
 
 
 def arms_of(line: Line) -> tuple[str, ...] | None:
@@ -46,6 +46,16 @@ def setting_of(line: Line) -> dict[str, Any]:
     """What a `ConfigurationChange` of the service's settings has set."""
     value: dict[str, Any] = json.loads(line.body or "")["value"]
     return value
+
+
+def kernels_of(reading: Reading) -> str | None:
+    """The arithmetic that the state is folded with: as it was last set, else as the log was begun."""
+    changes = reading.of_setting(KERNELS)
+    if changes:
+        last: str = json.loads(changes[-1].body or "")["value"]
+        return last
+    began: str | None = reading.about.get("kernels")
+    return began
 
 
 def may_shadow(reading: Reading) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "Draw",
     "Event",
     "ExpertChange",
+    "KERNELS",
     "LONGEST_ID",
     "OwnDraw",
     "Reward",
@@ -33,6 +34,8 @@ __all__ = [
 
 ARMS = "arms"
 """The setting of a `ConfigurationChange` that says all arms from there on: those there were, and new ones behind."""
+KERNELS = "kernels"
+"""The setting of a `ConfigurationChange` that names the arithmetic from there on; the state is folded again."""
 SETTINGS = "personalizer"
 """The setting of a `ConfigurationChange` that stands over the policy file from there on; the last one counts."""
 LONGEST_ID = 256

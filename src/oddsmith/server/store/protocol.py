@@ -11,6 +11,7 @@ from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, OddsmithError, StoreFailed
 from oddsmith.server.store.events import (
     ARMS,
+    KERNELS,
     Activation,
     ConfigurationChange,
     Correction,
@@ -159,6 +160,11 @@ class Line(NamedTuple):
     def of_policy(self) -> bool:
         """Whether the policy changed: an expert came or went, or arms were added."""
         return self.kind in ("expert added", "expert retired") or (self.kind, self.id) == ("configuration", ARMS)
+
+    @property
+    def of_kernels(self) -> bool:
+        """Whether the arithmetic changed, so that the state is folded again from the first event."""
+        return (self.kind, self.id) == ("configuration", KERNELS)
 
 
 class Receipt(NamedTuple):

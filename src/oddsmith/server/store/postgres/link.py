@@ -27,6 +27,7 @@ __all__ = [
     "connect",
     "create_or_check_owner",
     "database_of",
+    "hold_kernels",
     "make_tables",
     "one_line",
     "retryable_errors",
@@ -48,6 +49,8 @@ _READERS = 4
 _UNREADABLE = "url must be an address like postgresql://user@host:5432/name; this one cannot be read"
 _SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
 FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections, and had alone by an upgrade
+
+_KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}  # beside the number of the experiment
 
 T = TypeVar("T")
 
@@ -208,6 +211,24 @@ async def make_tables(connection: Connection, where: str) -> None:
         await connection.execute("insert into format values ($1)", FORMAT)
     has_format = await connection.fetchval("select to_regclass('oddsmith.format') is not null")
     check_format(where, await connection.fetchval("select value from format") if has_format else UNRELEASED)
+
+
+async def hold_kernels(connection: Connection, where: str, experiment: int, own: str) -> None:
+    """Lock the kernels of this replica while its connection lasts; refuse to write beside replicas with others.
+
+    Each replica shares a lock of (experiment, its kernels). Where another replica holds the lock of other kernels,
+    that one cannot be had alone.
+    """
+    await connection.execute("select pg_advisory_lock_shared($1, $2)", experiment, _KERNEL_LOCKS[own])
+    for other, number in _KERNEL_LOCKS.items():
+        if other == own:
+            continue
+        if not await connection.fetchval("select pg_try_advisory_lock($1, $2)", experiment, number):
+            raise BadFile(
+                f"{where} is served by a replica with {other} kernels; this one has {own}. Replicas must have the "
+                f"same kernels: set ODDSMITH_KERNELS={other}, or stop the others first"
+            )
+        await connection.execute("select pg_advisory_unlock($1, $2)", experiment, number)
 
 
 async def check_server(connection: Connection, where: str, experiment: int, answered: int) -> None:

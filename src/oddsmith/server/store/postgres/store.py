@@ -19,6 +19,7 @@ from oddsmith.server.store.postgres.link import (
     Link,
     check_server,
     create_or_check_owner,
+    hold_kernels,
     one_line,
     retryable_errors,
     server_errors,
@@ -70,6 +71,7 @@ class PostgresStore(PostgresReader):
     ) -> None:
         check_rule(rule, late)
         mine = meta_of(policy, rule, late, about or {})
+        self._kernels = (about or {}).get("kernels")
         self.commits = 0
         self._entry, self._closed, self._writing = threading.Lock(), False, False
         self._waiting: deque[_Entry] = deque()
@@ -154,6 +156,7 @@ class PostgresStore(PostgresReader):
                 self._connection = await link.connect()
                 number = await create_or_check_owner(self._connection, link, mine)
                 await check_server(self._connection, link.where, number, 0)
+                await self._hold_kernels(link, number)
         except server_errors() as error:
             self._drop()
             raise StoreFailed(f"{link.where} cannot be opened: {one_line(error)}") from error
@@ -247,12 +250,17 @@ class PostgresStore(PostgresReader):
         try:
             self._connection = await self._link.connect()
             await check_server(self._connection, self._link.where, self._number, self._answered)
+            await self._hold_kernels(self._link, self._number)
         except BaseException:  # also when it took too long
             self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
             self._again = self._link.loop.time() + self._pause
             raise
         self._pause = 0.0
         return self._connection
+
+    async def _hold_kernels(self, link: Link, number: int) -> None:
+        if self._connection is not None and isinstance(self._kernels, str):
+            await hold_kernels(self._connection, link.where, number, self._kernels)
 
     def _drop(self) -> None:
         """Let go of the connection, whatever state it is in."""
