@@ -20,7 +20,7 @@ from oddsmith.files.fingerprint import describe, difference, fingerprint
 
 __all__ = ["check_units", "leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
 
-FORMAT = "oddsmith agent 1"
+FORMAT = "oddsmith agent 2"
 _READING = Lock()  # Python 3.11 may fail where two threads read literals, as headers of arrays are, at once
 
 
@@ -79,7 +79,8 @@ def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dic
     except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
     if meta.get("format") != FORMAT:
-        raise BadFile(f"{name} must be of format {FORMAT!r}; got {meta.get('format')!r}")
+        got = meta.get("format")
+        raise BadFile(f"{name} must be of format {FORMAT!r}; got {got!r}, which this version does not read: fit it again")
     return arrays, meta
 
 

@@ -41,7 +41,7 @@ FILES = Path(__file__).parent / "formats"
 ABOUT = {"experiment": "news", "seed": 7, "arms": ["x", "y", "z"]}
 
 
-@pytest.mark.parametrize("number", [2])
+@pytest.mark.parametrize("number", [3])
 def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
     shutil.copy(FILES / f"store-{number}.sqlite", tmp_path / "old.sqlite")
     upgrade(str(tmp_path / "old.sqlite"), backup=None)
@@ -64,10 +64,12 @@ def test_an_old_store_is_read(tmp_path: Path, number: int) -> None:
         assert restore(store, alone, change=roster_change()).state.learnt == wanted["learnt"] + 1
 
 
-def test_a_store_of_the_format_that_was_never_released_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_store_of_a_format_that_was_never_released_is_refused(tmp_path: Path, number: int) -> None:
     with SQLiteStore(tmp_path / "old", policy()) as store:
-        store._writing.connection.execute("update meta set value = 'oddsmith store 1' where name = 'format'")
-    with pytest.raises(BadFile, match="of format 'oddsmith store 1', which was never released and is not read"):
+        query = f"update meta set value = 'oddsmith store {number}' where name = 'format'"
+        store._writing.connection.execute(query)
+    with pytest.raises(BadFile, match=f"of format 'oddsmith store {number}', which was never released and is not read"):
         SQLiteReader(tmp_path / "old")
     with pytest.raises(BadFile, match="begin a new store"):
         SQLiteStore(tmp_path / "old", policy())

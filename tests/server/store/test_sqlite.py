@@ -168,7 +168,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other")) as other, other:
         other.execute("create table songs (name text)")
     other.close()
-    with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 2'; it is none"):
+    with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 3'; it is none"):
         SQLiteStore(tmp_path / "other", policy())
     with pytest.raises(od.StoreFailed, match="cannot be opened"):
         SQLiteStore(tmp_path / "nowhere" / "events", policy())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from oddsmith.server.store.postgres.link import Connection
 
 
-SCHEMAS = {"oddsmith store 2": Path(__file__).parent / "sqlite" / "schema.sql"}
+SCHEMAS = {"oddsmith store 3": Path(__file__).parent / "sqlite" / "schema.sql"}
 """The tables of each format in SQL, as a file has them: backups of older formats are written by these."""
 
 
@@ -30,7 +30,7 @@ class Migration(NamedTuple):
 
 
 MIGRATIONS: dict[str, Migration] = {}
-"""From each format that can be brought forwards; 2 is the first one that is kept, and there is none after it yet."""
+"""From each format that can be brought forwards; 3 is the first one that is kept, and there is none after it yet."""
 
 
 def steps_from(got: str) -> list[Migration]:
@@ -62,7 +62,7 @@ Piece: TypeAlias = tuple[Table, list[tuple[Any, ...]]]
 def tables_of(schema: Path) -> tuple[Table, ...]:
     """The tables that a file of SQL makes, `meta` left out.
 
-    >>> [table.name for table in tables_of(SCHEMAS["oddsmith store 2"])]
+    >>> [table.name for table in tables_of(SCHEMAS["oddsmith store 3"])]
     ['events', 'contexts', 'features', 'names', 'snapshots']
     """
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -34,8 +34,9 @@ __all__ = [
     "number_of",
 ]
 
-FORMAT = "oddsmith store 2"
-UNRELEASED = "oddsmith store 1"
+FORMAT = "oddsmith store 3"
+UNRELEASED = "oddsmith store 1"  # whose tables do not say so
+_FIRST_RELEASED = 3
 _NEXT = (
     "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy. "
     "It may begin with what this one has learnt: oddsmith export STORE --out log.parquet, then "
@@ -97,7 +98,7 @@ def new_epoch(after: int) -> tuple[str, int]:
 
 def check_format(where: object, got: str | None) -> None:
     """Refuse a store of another format."""
-    if got == UNRELEASED:
+    if 0 < number_of(got) < _FIRST_RELEASED:
         raise BadFile(f"{where} is of format {got!r}, which was never released and is not read: begin a new store")
     if got == FORMAT:
         return
