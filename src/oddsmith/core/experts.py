@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -65,11 +65,6 @@ class Experts:
             return False
 
         @property
-        def own(self) -> bool:
-            """Whether `advise` runs no code but the library's own, which a guard need not time."""
-            return False
-
-        @property
         def takes_offers(self) -> bool:
             """Whether it is asked with an `Offer` where arms come with the call; `predict` is then (…, N, K_t)."""
             return False
@@ -85,7 +80,7 @@ class Experts:
             return False
     else:
         arms = version = None
-        learns = wraps = own = unversioned = takes_offers = False
+        learns = wraps = unversioned = takes_offers = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         """The state before any reward; fixed experts have none."""
@@ -123,14 +118,6 @@ class Experts:
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
         """This bank and its state with further arms behind the old ones, of which nothing is known."""
         raise InvalidInput(f"experts must be able to gain arms; {type(self).__name__} are made for the arms they have")
-
-    def split(self) -> "tuple[Experts, ...]":
-        """Banks that can fail on their own and are this one side by side; empty where it cannot be taken apart."""
-        return ()
-
-    def records(self) -> list[Any]:
-        """The failures that this bank, and those inside, have counted (see `experts.guard`)."""
-        return []
 
 
 def check_bank(what: str, experts: object) -> None:

@@ -29,7 +29,7 @@ class GivenExperts(Experts):
 
     names: Sequence[str]
 
-    own = takes_offers = True
+    takes_offers = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))

@@ -44,8 +44,6 @@ class LinearExperts(Experts):
     _columns: Array = field(init=False, repr=False)
     _one_call: bool = field(init=False, repr=False)
 
-    own = True
-
     @property
     def takes_offers(self) -> bool:
         return self.arms is None and self.weights.ndim == 2

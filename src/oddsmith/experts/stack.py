@@ -11,7 +11,6 @@ from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import ExpertFailed, InvalidInput
 from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.names import check_names
-from oddsmith.experts.guard.failures import Record
 
 __all__ = ["Stacked", "stack"]
 
@@ -52,12 +51,6 @@ class Stacked(Experts):
     @property
     def takes_offers(self) -> bool:
         return all(bank.takes_offers for bank in self.banks)
-
-    def split(self) -> tuple[Experts, ...]:
-        return self.banks
-
-    def records(self) -> list[Record]:
-        return [record for bank in self.banks for record in bank.records()]
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return tuple(bank.init(shape) for bank in self.banks)

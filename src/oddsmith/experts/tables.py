@@ -27,8 +27,6 @@ class TableExperts(Experts):
     table: Array
     names: Sequence[str] = ()
 
-    own = True
-
     def __post_init__(self) -> None:
         try:
             table = np.asarray(self.table)

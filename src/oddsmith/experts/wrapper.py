@@ -25,7 +25,6 @@ class Wrapper(Experts):
     if not TYPE_CHECKING:  # their types are those of Experts
         arms = property(attrgetter("experts.arms"))
         learns = property(attrgetter("experts.learns"))
-        own = property(attrgetter("experts.own"))
         version = property(attrgetter("experts.version"))
         unversioned = property(attrgetter("experts.unversioned"))
 
@@ -45,11 +44,3 @@ class Wrapper(Experts):
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
         experts, wider = self.experts.with_arms(state, arms)
         return replace(cast(Any, self), experts=experts), wider
-
-    def split(self) -> tuple[Experts, ...]:
-        """This wrapper around each part of a fixed bank inside, so that a guard can tell them apart."""
-        wrapper: Any = self
-        return () if self.learns else tuple(replace(wrapper, experts=part) for part in self.experts.split())
-
-    def records(self) -> list[Any]:
-        return self.experts.records()

@@ -80,7 +80,9 @@ def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dic
         raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
     if meta.get("format") != FORMAT:
         got = meta.get("format")
-        raise BadFile(f"{name} must be of format {FORMAT!r}; got {got!r}, which this version does not read: fit it again")
+        raise BadFile(
+            f"{name} must be of format {FORMAT!r}; got {got!r}, which this version does not read: fit it again"
+        )
     return arrays, meta
 
 

@@ -20,6 +20,7 @@ from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure, Record
 from oddsmith.experts.guard.outcomes import Advice, CallResult, Leaf, Pace, ask, common_shape, leaves
+from oddsmith.experts.guard.parts import RecordKeeper, failure_records
 from oddsmith.experts.wrapper import Wrapper
 
 __all__ = ["Guarded", "Workers"]
@@ -86,7 +87,7 @@ class _Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Guarded(Wrapper):
+class Guarded(RecordKeeper, Wrapper):
     """`experts` whose failures are sleep. `failures()` counts them, by expert:
 
       * "raised" an exception, SystemExit included;
@@ -97,7 +98,7 @@ class Guarded(Wrapper):
       * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again;
       * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
-    A bank that can be `split` (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
+    A bank that can be divided (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
     fails on one row sleeps for all of it. A late call goes on in its thread, which cannot be stopped from outside; an
     expert with four such calls under way is not asked until one of them ends. The library's own arithmetic and banks
     that learn are asked in the calling thread and not timed: a late reader would see a state that is being changed.
@@ -137,29 +138,18 @@ class Guarded(Wrapper):
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
         (leaf, *others) = self._leaves
-        plain = leaf.bank.own and not others and not self.retired
+        plain = leaf.is_library_code and not others and not self.retired
         object.__setattr__(self, "_only", leaf.bank if plain else None)
         self._keep_pace()
         weakref.finalize(self, self._workers.close)
 
     def failures(self) -> dict[str, dict[str, int]]:
         """How often each expert failed, by kind, since this object was made; guards inside count, too."""
-        return Record.failures(self.records())
+        return Record.failures(failure_records(self))
 
     def reasons(self) -> dict[str, str]:
         """The reason of the last failure, for each expert that ever failed."""
-        return Record.reasons(self.records())
-
-    @property
-    def own(self) -> bool:
-        return False
-
-    def split(self) -> tuple[Experts, ...]:
-        return ()
-
-    def records(self) -> list[Record]:
-        """This guard's record, and those of guards and isolated banks inside."""
-        return [self.record, *self.experts.records()]
+        return Record.reasons(failure_records(self))
 
     @property
     def inline(self) -> bool:

@@ -15,6 +15,7 @@ from oddsmith.core.errors import ExpertFailed, InvalidInput, place_of
 from oddsmith.core.experts import Experts, as_predictions
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure
+from oddsmith.experts.guard.parts import is_library_code, split_bank
 from oddsmith.experts.stack import Stacked
 
 __all__ = ["Advice", "CallResult", "Leaf", "Pace", "ask", "common_shape", "leaves"]
@@ -39,11 +40,15 @@ class Leaf:
     bank: Experts
     path: tuple[int, ...]
     pace: Pace = field(default_factory=Pace)
+    is_library_code: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_library_code = is_library_code(self.bank)
 
     @property
     def inline(self) -> bool:
         """Whether to ask it in the calling thread: no code of the user's, or a state that must not be read later."""
-        return self.bank.own or self.bank.learns
+        return self.is_library_code or self.bank.learns
 
 
 def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
@@ -53,7 +58,7 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
     >>> [leaf.bank.names for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))]
     [('one',), ('two',)]
     """
-    parts = experts.split()
+    parts = split_bank(experts)
     if isinstance(experts, Stacked):
         return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))]
     return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
@@ -88,7 +93,7 @@ def common_shape(
     for leaf, outcome in outcomes:
         if not isinstance(outcome, CallFailure):
             *lead, _, last = outcome[0].shape
-            counts[tuple(lead), last] += len(outcomes) if leaf.bank.own else 1
+            counts[tuple(lead), last] += len(outcomes) if leaf.is_library_code else 1
     leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
     fitting = [shape for shape in counts if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)]
     if fitting:

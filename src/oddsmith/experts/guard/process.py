@@ -26,6 +26,7 @@ from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure, Record
 from oddsmith.experts.guard.frames import receive, send
+from oddsmith.experts.guard.parts import RecordKeeper
 
 __all__ = ["Isolated"]
 
@@ -36,7 +37,7 @@ _Reply = tuple[dict[str, Any], list[Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Isolated(Experts):
+class Isolated(RecordKeeper, Experts):
     """The experts of one table of a policy file, of kind "python" or "onnx", in a child process.
 
     A segmentation fault, `os._exit` or too much memory ends the child alone: the call is ExpertFailed "died", and
@@ -92,9 +93,6 @@ class Isolated(Experts):
     @property
     def takes_offers(self) -> bool:
         return self.arms is None
-
-    def records(self) -> list[Record]:
-        return [self.record]
 
     def close(self) -> None:
         """End the process; from now on every call is "died"."""
