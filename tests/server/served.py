@@ -22,6 +22,7 @@ import numpy as np
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import oddsmith
+from oddsmith.server.compat.ofrep import Ofrep
 from oddsmith.server.experiment.clock import Clock
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.start import open_experiments
@@ -168,7 +169,9 @@ def here(
 ) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
-    app: Any = make_app(open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate, doors=doors)
+    app: Any = make_app(
+        open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate, doors=(*doors, Ofrep())
+    )
     with asked(app, seconds) as served:
         yield served
 

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.core.errors import InvalidInput, import_extra
@@ -47,6 +46,7 @@ def add_commands(commands: Commands) -> None:
 
 def _serve(asked: argparse.Namespace) -> str:
     serve = import_extra("oddsmith.server.http.server", "serve needs", "service").serve
+    from oddsmith.server.compat.ofrep import Ofrep
     from oddsmith.server.compat.personalizer.entrance import Personalizer
     from oddsmith.server.experiment.start import open_experiments
     from oddsmith.server.http.access import check_bind
@@ -78,8 +78,15 @@ def _serve(asked: argparse.Namespace) -> str:
             _log.info("see it at work: %s/dashboard/", address)
         if asked.personalizer:
             _tell_clients(address, [one.file.name for one in opened], asked.keys)
-        about: Any = {"dashboard": not asked.no_dashboard, "doors": [Personalizer()] if asked.personalizer else []}
-        app = make_app(opened, keys=ring, rate=rate, access_log=access_log, room=room, **about)
+        app = make_app(
+            opened,
+            keys=ring,
+            rate=rate,
+            access_log=access_log,
+            room=room,
+            dashboard=not asked.no_dashboard,
+            doors=[Personalizer(), Ofrep()] if asked.personalizer else [Ofrep()],
+        )
         serve(app, door, room=room, drain_s=drain_s)
     _log.info("stopped; what was answered is on disk")
     return ""

@@ -11,7 +11,6 @@ import msgspec
 
 from oddsmith.core.errors import Conflict, InvalidInput, OddsmithError, StoreFailed, place_of
 from oddsmith.core.names import hint
-from oddsmith.server.compat.ofrep import Ofrep
 from oddsmith.server.experiment.clock import Clock
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.start import Opened
@@ -227,11 +226,11 @@ def make_app(
     """The ASGI application that serves these experiments, and closes their stores at its end.
 
     `rate` is that of keys that have none of their own; `access_log` is given a line for each answer; `room`
-    has the connections of its server, for metrics. Without `dashboard` there is no page. `doors` are those that are
-    open, beside the one for feature flags: paths that are not our own are theirs, if they know them.
+    has the connections of its server, for metrics. Without `dashboard` there is no page. `doors` are the APIs
+    of other products: paths that are not our own are theirs, if they know them.
     """
     service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log, (*doors, Ofrep()))
+    app = App(service, PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)), access_log, doors)
     sizes = {route.path: route.body_bytes for route in ROUTES}
     if any(one.arms is None for one in opened):
         sizes["/v1/decide"] = OFFER_BYTES
