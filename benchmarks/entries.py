@@ -28,8 +28,8 @@ from oddsmith.policies.auto import SIZES
 CROSSED_SECONDS = 60.0
 """What a configuration may take for a cell that crosses all pairs of numbers with the arm: hours on wide sets."""
 
-SOURCES = ("experts", "policies", "kernels", "contexts", "weights.py", "losses.py", "decision.py", "offer.py")
-LINEAR = ("policies/linucb.py", "policies/linear_thompson.py", "policies/parts", "weights.py", "decision.py")
+SOURCES = ("core", "contexts", "experts", "policies")
+LINEAR = ("policies/linucb.py", "policies/linear_thompson.py", "policies/parts", "core/weights.py", "core/decision.py")
 """The sources that decide what our policies do, and what the linear ones do: results of ours are known by them."""
 
 

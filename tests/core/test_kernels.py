@@ -36,7 +36,7 @@ def test_without_onnxruntime_the_extra_is_named(monkeypatch: Any) -> None:
 
 
 def test_the_environment_chooses() -> None:
-    code = "from oddsmith import kernels; print(kernels.compiled())"
+    code = "from oddsmith.core import kernels; print(kernels.compiled())"
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={"ODDSMITH_KERNELS": "numpy", "PATH": ""},

@@ -3,15 +3,15 @@
 __all__ = ["IGNORED", "MODULES", "SLOW"]
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "weights": ("tests/core/test_weights.py",),
-    "losses": ("tests/core/test_losses.py",),
-    "decision": ("tests/core/test_decision.py", "tests/core/test_drawing.py"),
-    "policies/gts": (
+    "core/weights": ("tests/core/test_weights.py",),
+    "core/losses": ("tests/core/test_losses.py",),
+    "core/decision": ("tests/core/test_decision.py", "tests/core/test_drawing.py"),
+    "core/gts": (
         "tests/core/test_gts.py",
         "tests/core/test_gts_formula.py",
         "tests/core/test_gts_refusals.py",
     ),
-    "policies/bounded": ("tests/policies/test_bounds.py", "tests/policies/test_bounds_verbs.py"),
+    "policies/bounds": ("tests/policies/test_bounds.py", "tests/policies/test_bounds_verbs.py"),
     "policies/parts/projection": ("tests/policies/test_bounds.py",),
     "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
     "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
@@ -20,11 +20,11 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_diagnostics_by_hand.py",
         "tests/evaluation/test_intervals.py",
         "tests/evaluation/test_anytime.py",
+        "tests/evaluation/test_drawn_odds.py",
     ),
-    "evaluation/undrawn": ("tests/evaluation/test_drawn_odds.py",),
     "evaluation/diagnostics": ("tests/evaluation/test_diagnostics_by_hand.py", "tests/evaluation/test_refusals.py"),
-    "storage/accounts": ("tests/server/fold/test_accounts.py",),
-    "storage/folding": ("tests/server/fold/test_fold.py",),
+    "server/fold/accounts": ("tests/server/fold/test_accounts.py",),
+    "server/fold/fold": ("tests/server/fold/test_fold.py",),
 }
 SLOW = (
     "ostgres",

@@ -16,9 +16,9 @@ import pytest
 from oddsmith.core.weights import posterior
 from oddsmith.files.policy import read_policy
 from oddsmith.server.audit import verify
-from oddsmith.server.fold.fold import restore
 from oddsmith.server.fold.judge import judge_from_json
 from oddsmith.server.store import PostgresReader
+from server.monitor.with_sums import restore, sums_of
 from server.offering import Client
 from server.served import Elsewhere, place, process, wait
 from server.store.postgres_server import Server
@@ -98,8 +98,7 @@ def check(replicas: list[Elsewhere], server: Server, file: Path, answered: set[t
         assert said["learnt"] == folded.state.learnt
         stats = one.client.get("/v1/stats?limit=1000").json()
         counts = {arm: (count["decided"], count["rewarded"]) for arm, count in stats["arms"].items()}
-        assert folded.sums is not None
-        by_name = {arm: one[1:3] for arm, one in folded.sums.arms.by_name.items()}
+        by_name = {arm: one[1:3] for arm, one in sums_of(folded).arms.by_name.items()}
         assert by_name == {arm: count for arm, count in counts.items() if count != (0, 0)}
     assert all(figures(one) == figures(replicas[0]) for one in replicas)
 

@@ -31,7 +31,7 @@ def bank(arms):
     return od.FunctionExperts({"one": says}, arms)
 """
 PYTHON = '[experts.any]\nkind = "python"\nfactory = "slow_context:bank"\n'
-HURRY = "from oddsmith.server import server\nserver.GRACE_S = 0.5\n"
+HURRY = "from oddsmith.server.http import server\nserver.GRACE_S = 0.5\n"
 BROKEN = (
     HURRY
     + """
@@ -102,7 +102,7 @@ def test_under_load_every_answer_is_whole_and_on_disk(tmp_path: Path) -> None:
 
 def test_without_a_drain_phase_it_is_not_announced(tmp_path: Path) -> None:
     """Teeth: a server that stops at the first signal is gone before it could be seen."""
-    at_once = "from oddsmith.server import server\nserver._Server.handle_exit = "
+    at_once = "from oddsmith.server.http import server\nserver._Server.handle_exit = "
     at_once += 'lambda self, sig, frame: setattr(self, "should_exit", True)\n'
     with process(place(tmp_path), before=at_once, more=["--drain-s", "30"]) as served:
         statuses = []

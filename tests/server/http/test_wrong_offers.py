@@ -76,7 +76,7 @@ UNSERVED = ["tables", "ucb1", "linucb of each arm"]
 def own(folder: Path, case: str) -> Path:
     """The policy file of a policy that does not take the offer."""
     module = f"offered_{folder.name}"
-    code = f"from test_bad_offers import POLICIES\n\n\ndef policy(arms):\n    return POLICIES[{case!r}][0]\n"
+    code = f"from agent.test_bad_offers import POLICIES\n\n\ndef policy(arms):\n    return POLICIES[{case!r}][0]\n"
     (folder / f"{module}.py").write_text(code)
     return news(folder, policy=f'[policy]\nkind = "python"\nfactory = "{module}:policy"\n')
 

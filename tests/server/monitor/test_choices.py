@@ -13,7 +13,7 @@ import oddsmith as od
 from oddsmith.core.arrays import Array
 from oddsmith.policies.parts.choices import LARGEST
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, advance, restore, roster_change
+from oddsmith.server.fold.fold import Folded, roster_change
 from oddsmith.server.fold.fold import save_snapshot as keep
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.monitor.sums import Sums
@@ -23,6 +23,7 @@ from oddsmith.server.store.protocol import Drawn, Late
 from server.fold.memory import Memory
 from server.monitor import sum_logs
 from server.monitor.sum_logs import Counted, counted
+from server.monitor.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 
@@ -90,7 +91,7 @@ def test_sums_are_those_of_the_log_from_anywhere_to_anywhere(late: Late, more: A
         live = advance(store, JUDGE, live, until=until)
         n, sums = by_hand(counted(store.events, until), 4)
         assert told(live.sums) == (n, sums if n else [[0]] * 4)
-        seen[until] = live.sums
+        seen[until] = sums_of(live)
     keep(store, restore(store, JUDGE, until=list(seen)[2]), 0.0)
     for until, found in seen.items():
         assert restore(store, JUDGE, until=until).sums == found
@@ -102,7 +103,7 @@ def test_both_stores_fold_the_same(opened: Open) -> None:
     append(store, *events)
     memory.append(*events)
     wanted: Any = by_hand(counted(memory.events, memory.head()), 4)
-    assert told(restore(store, JUDGE).sums) == wanted
+    assert told(sums_of(restore(store, JUDGE))) == wanted
     keep(store, restore(store, JUDGE), 0.0)
     assert told(restore(opened(JUDGE), JUDGE).sums) == wanted
 

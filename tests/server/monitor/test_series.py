@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oddsmith.server.fold.fold import Folded, advance, restore, roster_change, save_snapshot, settle
+from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot, settle
 from oddsmith.server.fold.judge import judge
+from oddsmith.server.fold.statistics import Step
 from oddsmith.server.fold.steps import due_after, with_decisions
-from oddsmith.server.monitor.sums import Step, Sums
+from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.sums.arm_names import Named
 from oddsmith.server.monitor.sums.bucket import Bucket
 from oddsmith.server.monitor.sums.history import History, Mark
@@ -23,6 +24,7 @@ from oddsmith.server.store.protocol import Late, Store
 from server.fold.memory import Memory
 from server.monitor import sum_logs
 from server.monitor.sum_logs import Counted, counted, log
+from server.monitor.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 
@@ -93,8 +95,8 @@ def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(late: Late,
         live = advance(store, JUDGE, live, until=until)
         rows = counted(store.events, until)
         if rows:
-            check(live.sums, rows)
-        seen[until] = live.sums
+            check(sums_of(live), rows)
+        seen[until] = sums_of(live)
     for place in list(seen)[1::3]:
         save_snapshot(store, restore(store, JUDGE, until=place), 0.0)
     for until, sums in seen.items():
@@ -140,7 +142,7 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
     memory: Any = Memory(step=1)
     memory.append(*log(80))
     folded = restore(store, policy())
-    assert plain(folded.sums) == plain(restore(memory, policy()).sums)
+    assert plain(sums_of(folded)) == plain(sums_of(restore(memory, policy())))
     save_snapshot(store, folded, 0.0)
     assert restore(opened(), policy()).sums == folded.sums
 
@@ -211,8 +213,8 @@ def test_weights_on_the_way_are_those_of_the_fold() -> None:
     store.append(*list(log(150, seed=2))[40:])
     store.append(ExpertChange("a", "retired", 6.0, "k2"))
     whole = restore(store, JUDGE, change=change)
-    assert whole.sums is not None
-    history = whole.sums.history
+    sums = sums_of(whole)
+    history = sums.history
     assert len(history.points) < 200
     for point in [*history.points[:3], *history.points[30::20], history.points[-1]]:
         state = restore_until(store, point.position, change)
@@ -266,14 +268,12 @@ def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(monkeypatch: p
     store = stored()
     store.append(*log(60))
     wanted = restore(store, JUDGE)
-    assert wanted.sums is not None
     with monkeypatch.context() as patch:
         patch.setattr("oddsmith.server.monitor.sums.every.FORM", "older")
         save_snapshot(store, restore(store, JUDGE, until=store.head() // 2), 0.0)
     found = restore(store, JUDGE)
-    assert found.sums is not None
-    assert (found.sums.series, found.sums.arms) == (wanted.sums.series, wanted.sums.arms)
-    assert found.sums.history.points == wanted.sums.history.points[-len(found.sums.history.points) :]
+    assert (sums_of(found).series, sums_of(found).arms) == (sums_of(wanted).series, sums_of(wanted).arms)
+    assert sums_of(found).history.points == sums_of(wanted).history.points[-len(sums_of(found).history.points) :]
 
 
 def test_what_has_just_come_is_named_soon_and_what_is_drawn_now_and_then_keeps_its_name() -> None:

@@ -9,7 +9,7 @@ import pytest
 import oddsmith as od
 from oddsmith.evaluation.calibration import STAKES
 from oddsmith.evaluation.draws import StandingBets, standing_bets
-from oddsmith.server.fold.fold import Folded, advance, restore, roster_change, save_snapshot
+from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.sums.calibration import Calibration
@@ -19,6 +19,7 @@ from server.fold.memory import Memory
 from server.monitor import sum_logs
 from server.monitor.sum_logs import Counted, counted
 from server.monitor.sum_logs import log as events_of
+from server.monitor.with_sums import advance, restore, sums_of
 from server.store.samples import EXPERTS, policy
 
 JUDGE: Any = judge(policy())
@@ -71,7 +72,7 @@ def test_checks_are_those_of_the_log_from_anywhere_to_anywhere(late: Late) -> No
             assert {one.expert for one in checks.calibration.told()} == set(right)
             for one in checks.calibration.told():
                 assert one[1:] == pytest.approx(right[one.expert], rel=1e-9)
-        seen[until] = live.sums
+        seen[until] = sums_of(live)
     save_snapshot(store, restore(store, JUDGE, until=list(seen)[2]), 0.0)
     for until, found in seen.items():
         assert restore(store, JUDGE, until=until).sums == found  # to the last bit

@@ -9,12 +9,13 @@ import pytest
 
 import oddsmith as od
 from oddsmith.server.fold.accounts import Account
-from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
+from oddsmith.server.fold.fold import Folded, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.monitor.sums import ArmCounts, ArmSum, Sums
 from oddsmith.server.store import Correction, DecisionMade, DefaultReward, Event, Reward
 from oddsmith.server.store.protocol import Late, Store, line_of
 from server.fold.memory import Memory
+from server.monitor.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 
@@ -81,8 +82,8 @@ def test_sums_are_what_the_log_says_from_anywhere_to_anywhere(late: Late) -> Non
     seen = {}
     for until in places:
         live = advance(store, JUDGE, live, until=until)
-        check(live.sums, by_hand(store.events, until, late))
-        seen[until] = live.sums
+        check(sums_of(live), by_hand(store.events, until, late))
+        seen[until] = sums_of(live)
     for place in list(places)[2::4]:
         save_snapshot(store, restore(store, JUDGE, until=place), 0.0)
     for until in places:
@@ -110,7 +111,7 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
     memory.append(*log(40, 5))
     wanted = by_hand(memory.events, memory.head(), "arrives")
     folded = restore(store, policy())
-    check(folded.sums, wanted)
+    check(sums_of(folded), wanted)
     save_snapshot(store, folded, 0.0)
     assert restore(opened(), policy()).sums == folded.sums
 
@@ -123,13 +124,13 @@ def test_rare_arms_are_counted_together_wherever_a_fold_begins(monkeypatch: Any)
     live, seen = Folded(JUDGE.init(), 0, JUDGE, sums=Sums()), {}
     for until in range(1, store.head() + 1, 13):
         live = advance(store, JUDGE, live, until=until)
-        seen[until] = live.sums
-        assert len(arms_of(live.sums).by_name) <= 20
+        seen[until] = sums_of(live)
+        assert len(arms_of(sums_of(live)).by_name) <= 20
     for place in list(seen)[3::9]:
         save_snapshot(store, restore(store, JUDGE, until=place), 0.0)
     for until, sums in seen.items():
         assert restore(store, JUDGE, until=until).sums == sums
-    counts = arms_of(restore(store, JUDGE).sums)
+    counts = arms_of(sums_of(restore(store, JUDGE)))
     every = [*counts.by_name.values(), counts.others]
     for i in range(3):
         assert sum(one[1 + i] for one in every) == pytest.approx(sum(one[i] for one in wanted.values()), abs=1e-9)
@@ -148,4 +149,4 @@ def test_where_contexts_are_gone_corrections_are_counted_all_the_same() -> None:
     save_snapshot(store, restore(store, ucb), 0.0)
     store.append(Correction("d0", 0.0, 0.0, "k"))
     store.erased = set(range(1, 12))
-    assert arms_of(restore(store, ucb).sums).by_name["0"][1:] == (3, 3, 2.0)
+    assert arms_of(sums_of(restore(store, ucb))).by_name["0"][1:] == (3, 3, 2.0)

@@ -8,7 +8,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
+from oddsmith.server.fold.fold import Folded, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.sums.arm_names import Named
@@ -18,6 +18,7 @@ from oddsmith.server.store.protocol import Drawn, Late
 from server.fold.memory import Memory
 from server.monitor import sum_logs
 from server.monitor.sum_logs import Counted, counted, log
+from server.monitor.with_sums import advance, restore, sums_of
 from server.store.samples import policy
 
 JUDGE: Any = judge(policy())
@@ -78,7 +79,7 @@ def test_values_are_those_of_evaluate_from_anywhere_to_anywhere(late: Late, shad
         right = wanted(rows, list(sum_logs.ARMS))
         for value in told:
             check(value, right[value.name])
-        seen[until] = live.sums
+        seen[until] = sums_of(live)
     assert any(right[arm].refused for arm in sum_logs.ARMS) or not shadow
     save_snapshot(store, restore(store, JUDGE, until=list(seen)[1]), 0.0)
     for until, values in seen.items():

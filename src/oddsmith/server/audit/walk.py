@@ -88,8 +88,8 @@ def start_of(reading: Reading, policy: Policy) -> Folded:
     """The state before any event: the one it was begun with, else the prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
         state = unpack_part(reading.content(0), policy, "the snapshot at position 0")
-        return begun(reading, policy, state)._replace(sums=None)
-    return begun(reading, policy, policy.init())._replace(sums=None)
+        return begun(reading, policy, state)
+    return begun(reading, policy, policy.init())
 
 
 def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Decision | None, Evidence, str]]:

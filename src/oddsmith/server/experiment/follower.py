@@ -23,8 +23,9 @@ from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import Folded, HalfLearnt, recover, settle, snapshot_of
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.ladder import Ladder
+from oddsmith.server.fold.statistics import Step
 from oddsmith.server.fold.steps import Due, due_after, with_decisions
-from oddsmith.server.monitor.sums import Step, Sums
+from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.store.protocol import ContextErased, Line
 
 __all__ = ["Follower", "Now", "now_of"]
@@ -102,7 +103,8 @@ class Follower:
     @property
     def sums(self) -> Sums:
         """What pages show of the log, as of the state."""
-        return self._folded.sums or Sums()
+        sums = self._folded.sums
+        return sums if isinstance(sums, Sums) else Sums()
 
     @property
     def lag_s(self) -> float:

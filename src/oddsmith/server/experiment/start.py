@@ -25,6 +25,7 @@ from oddsmith.server.experiment.arms import add_arms, check_arms, refusal
 from oddsmith.server.experiment.settings import Settings, read_settings
 from oddsmith.server.fold.fold import Change, Folded, roster_change, save_snapshot, start_before
 from oddsmith.server.fold.judge import judge_to_json
+from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.store.changes import kernels_of
 from oddsmith.server.store.events import KERNELS, ConfigurationChange
 from oddsmith.server.store.meta import AnotherPolicy
@@ -76,7 +77,7 @@ class Opened:
 
     def start_before(self, latest: int) -> Folded:
         """The newest state at or before a position that the store has."""
-        return start_before(self.store, self.policy, latest, self.change)
+        return start_before(self.store, self.policy, latest, self.change, statistics=Sums)
 
     def load_expert(self, name: str) -> None:
         """Load an expert that another replica added; the policy file is read once for each change of it."""

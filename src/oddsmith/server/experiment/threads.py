@@ -64,7 +64,8 @@ class Jobs:
             finally:
                 if process.returncode is None:
                     process.kill()
-                    await process.wait()
+                    await process.communicate()
+                    await asyncio.sleep(0)  # the transport closes itself in the next round of the loop
         if process.returncode:
             raise JobFailed(f"its process ended with {process.returncode}; see the service's log")
         return printed

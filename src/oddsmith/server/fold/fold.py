@@ -18,8 +18,8 @@ from oddsmith.files.state import FORMAT, pack, unpack, unpack_part
 from oddsmith.logs.progress import progress
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.judge import added, gts_inside, judge, pad_to_roster, retired
+from oddsmith.server.fold.statistics import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
-from oddsmith.server.monitor.sums import Step, Sums
 from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
 
@@ -77,7 +77,7 @@ class Folded(NamedTuple):
     where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
     `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
     `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
-    `sums` are what pages show of the log; None where they are not kept. `secret` keys the digests of experts that join.
+    `sums` are statistics of the log; None where they are not kept. `secret` keys the digests of experts that join.
     """
 
     state: State
@@ -86,7 +86,7 @@ class Folded(NamedTuple):
     refused: tuple[int, ...] = ()
     careful: bool = False
     lenient: bool = False
-    sums: Sums | None = None
+    sums: Statistics | None = None
     secret: bytes = bytes(16)
 
 
@@ -94,14 +94,25 @@ class HalfLearnt(OddsmithError):
     """An expert raised while it learnt in place: the state may be half written, and is folded anew, carefully."""
 
 
-def restore(store: Reading, policy: Policy, *, until: int | None = None, change: Change | None = None) -> Folded:
+def restore(
+    store: Reading,
+    policy: Policy,
+    *,
+    until: int | None = None,
+    change: Change | None = None,
+    statistics: StatisticsKind | None = None,
+) -> Folded:
     """The state up to `until` (the head), from the last snapshot that is still true, or from the beginning.
 
-    `policy` is the one the store was made with; `change` is needed where experts were added or retired since. Progress
-    is shown on a terminal.
+    `policy` is the one the store was made with; `change` is needed where experts were added or retired since.
+    `statistics` are folded beside the state, if they are given. Progress is shown on a terminal.
     """
     check_policy(policy)
-    return refold(store, _end(store, until), lambda latest: start_before(store, policy, latest, change), change)
+
+    def start_at(latest: int) -> Folded:
+        return start_before(store, policy, latest, change, statistics=statistics)
+
+    return refold(store, _end(store, until), start_at, change)
 
 
 def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
@@ -146,7 +157,7 @@ def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chan
     plain = judge(again.policy)
     anew = with_decisions(store, due.items, again.sums)
     if plain is None:
-        return learnt._replace(sums=again.sums and again.sums.after(anew))
+        return learnt._replace(sums=None if again.sums is None else after_steps(again.sums, anew))
     bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
     weighed = settle(bare, anew, until, change)
     right = weighed.state._replace(experts=learnt.state.experts)
@@ -154,7 +165,13 @@ def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], chan
 
 
 def advance(
-    store: Reading, policy: Policy, folded: Folded, *, until: int | None = None, change: Change | None = None
+    store: Reading,
+    policy: Policy,
+    folded: Folded,
+    *,
+    until: int | None = None,
+    change: Change | None = None,
+    statistics: StatisticsKind | None = None,
 ) -> Folded:
     """The state up to `until` (the head) from one that `restore` or `advance` gave; `policy` is the store's first one.
 
@@ -166,11 +183,11 @@ def advance(
         raise InvalidInput(f"until must be at or after the state's position {folded.position}; got {end}")
     due = due_after(store, folded.position, end)
     if due.rewritten:
-        return restore(store, policy, until=end, change=change)
+        return restore(store, policy, until=end, change=change, statistics=statistics)
     try:
         return settle(folded, with_decisions(store, due.items, folded.sums), end, change)
     except HalfLearnt:
-        return restore(store, policy, until=end, change=change)
+        return restore(store, policy, until=end, change=change, statistics=statistics)
 
 
 def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
@@ -197,33 +214,40 @@ def _end(store: Reading, until: int | None) -> int:
 
 
 def start_before(
-    store: Reading, policy: Policy, latest: int, change: Change | None, *, is_judge: bool = False
+    store: Reading,
+    policy: Policy,
+    latest: int,
+    change: Change | None,
+    *,
+    is_judge: bool = False,
+    statistics: StatisticsKind | None = None,
 ) -> Folded:
     """The newest snapshot at or before `latest`, else the state before any event; of a judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
-        first = begun(store, policy, policy.init())
-        return first._replace(sums=None) if is_judge else first
+        return begun(store, policy, policy.init(), statistics)
     position = usable[-1].position
     try:
         content = store.content(position)
     except InvalidInput:  # another replica has thinned it out
-        return start_before(store, policy, position - 1, change, is_judge=is_judge)
+        return start_before(store, policy, position - 1, change, is_judge=is_judge, statistics=statistics)
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")
         _log.error("experiment %s: %s; an older one is used, or the whole log", name, error)
-        return start_before(store, policy, position - 1, change, is_judge=is_judge)
+        return start_before(store, policy, position - 1, change, is_judge=is_judge, statistics=statistics)
     policy = policy_at(store, policy, position, change)
     source = f"the snapshot at position {position}"
     if is_judge:
         return Folded(unpack_part(content, policy, source), position, policy)
     state, about = unpack(content, policy, source)
-    return begun(store, policy, state)._replace(position=position, sums=sums_at(store, position, about["sums"]))
+    sums = sums_at(store, position, about["sums"], statistics)
+    return begun(store, policy, state)._replace(position=position, sums=sums)
 
 
-def begun(store: Reading, policy: Policy, state: State) -> Folded:
+def begun(store: Reading, policy: Policy, state: State, statistics: StatisticsKind | None = None) -> Folded:
     """A state before any event, its digests keyed by the store's secret."""
-    return Folded(keyed(state, store.secret), 0, policy, sums=Sums.of(store.about), secret=store.secret)
+    sums = None if statistics is None else statistics.of(store.about)
+    return Folded(keyed(state, store.secret), 0, policy, sums=sums, secret=store.secret)
 
 
 def policy_at(store: Reading, policy: Policy, position: int, change: Change | None) -> Policy:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from oddsmith.core.decision import Decision
 from oddsmith.server.fold.accounts import Account, Count, Shown
-from oddsmith.server.monitor.sums import FORM, Step, Sums
+from oddsmith.server.fold.statistics import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.store.protocol import Drawn, Foldable, Line, Reading
 
 __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
@@ -91,7 +91,9 @@ def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
 _CHUNK = 500  # decisions in memory at a time
 
 
-def with_decisions(store: Foldable, items: Sequence[Count | Shown | Line], sums: Sums | None = None) -> Iterator[Step]:
+def with_decisions(
+    store: Foldable, items: Sequence[Count | Shown | Line], sums: Statistics | None = None
+) -> Iterator[Step]:
     """The steps of a fold, with the decisions that were settled, and with what `sums` need, where they are kept."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
@@ -112,15 +114,20 @@ def with_decisions(store: Foldable, items: Sequence[Count | Shown | Line], sums:
                 yield Step(item, None, drawn.get(_shown(item)))
 
 
-def sums_at(store: Reading, position: int, kept: Mapping[str, Any] | None) -> Sums:
-    """The sums as a snapshot at this position has kept them; where it has none, or others, from the log.
+def sums_at(
+    store: Reading, position: int, kept: Mapping[str, Any] | None, kind: StatisticsKind | None
+) -> Statistics | None:
+    """The statistics as a snapshot at this position has kept them; where it has none, or others, from the log.
 
     Weights on the way are not in the log: there they begin anew.
     """
-    if kept is not None and kept.get("form") == FORM:
-        return Sums.from_json(kept)
-    none = Sums.of(store.about)
-    return none.after(with_decisions(store, due_after(store, 0, position).items, none))
+    if kind is None:
+        return None
+    sums = kind.read(kept)
+    if sums is not None:
+        return sums
+    none = kind.of(store.about)
+    return after_steps(none, with_decisions(store, due_after(store, 0, position).items, none))
 
 
 def _shown(item: Count | Shown | Line) -> int:

@@ -25,6 +25,7 @@ from oddsmith.server.http.limits import Limits
 from oddsmith.server.http.page_files import PageFiles, page_folder
 from oddsmith.server.http.routes import ROUTES
 from oddsmith.server.http.service import Service
+from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.store.place import open_reader
 from oddsmith.server.store.protocol import Line, Reading
 
@@ -94,7 +95,7 @@ class Shown(Opened):
         """The newest state at or before a position, with its sums; of a judge the weights, of a bystander the count."""
         if self.by_file:
             return super().start_before(latest)
-        first = begun(self.store, self.policy, self.policy.init())
+        first = begun(self.store, self.policy, self.policy.init(), Sums)
         kept = [one.position for one in self.store.snapshots() if one.position <= latest]
         if not kept:
             return first
@@ -105,8 +106,8 @@ class Shown(Opened):
         if start.position not in kept:
             return first
         meta = unpack_meta(self.store.content(start.position), f"the snapshot at position {start.position}")
-        sums = sums_at(self.store, start.position, meta.get("sums"))
-        if isinstance(self.policy, _Bystander):
+        sums = sums_at(self.store, start.position, meta.get("sums"), Sums)
+        if isinstance(self.policy, _Bystander) and isinstance(sums, Sums):
             counted = sum(one.rewarded for one in (*sums.arms.by_name.values(), sums.arms.others))
             start = start._replace(state=_Counted(counted))
         return start._replace(sums=sums, secret=self.store.secret)

@@ -31,6 +31,7 @@ from oddsmith.server.experiment.follower import Now, now_of
 from oddsmith.server.experiment.start import Opened
 from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
 from oddsmith.server.http.decisions import by_incumbent
+from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import Line
 
@@ -62,7 +63,7 @@ class _Importer:
 
     def __init__(self, opened: Opened, report: ImportReport) -> None:
         self._opened, self._store, self._report = opened, opened.store, report
-        self._folded: Folded = restore(self._store, opened.policy, change=opened.change)
+        self._folded: Folded = restore(self._store, opened.policy, change=opened.change, statistics=Sums)
         self._arms = served_arms(self._store, self._folded.position)
         self._steps = self._store.tally().get("decision", 0)
         self._uniform = Uniforms(opened.seed)
@@ -110,7 +111,8 @@ class _Importer:
 
     def _learn(self) -> None:
         """Bring the state to the end of the log."""
-        self._folded = advance(self._store, self._opened.policy, self._folded, change=self._opened.change)
+        opened = self._opened
+        self._folded = advance(self._store, opened.policy, self._folded, change=opened.change, statistics=Sums)
         self._report.unlearnt += len(self._folded.refused)
         self._folded = self._folded._replace(refused=())
         if self._unsaved >= self._opened.settings.snapshot_every:

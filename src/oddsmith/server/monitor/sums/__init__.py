@@ -1,6 +1,6 @@
 """Sums: what pages show of a log, folded from it beside the state, so that it is the same wherever it is shown."""
 
 from oddsmith.server.monitor.sums.arms import ArmCounts, ArmSum
-from oddsmith.server.monitor.sums.every import FORM, Step, Sums
+from oddsmith.server.monitor.sums.every import FORM, Sums
 
-__all__ = ["ArmCounts", "ArmSum", "FORM", "Step", "Sums"]
+__all__ = ["ArmCounts", "ArmSum", "FORM", "Sums"]

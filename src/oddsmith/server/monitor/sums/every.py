@@ -1,14 +1,15 @@
 """Sums: all that is folded beside the state, each step taken in its turn."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.accounts import Count, Shown
 from oddsmith.server.fold.judge import gts_inside
+from oddsmith.server.fold.statistics import Step
 from oddsmith.server.monitor.sums.arm_names import Named
 from oddsmith.server.monitor.sums.arms import ArmCounts
 from oddsmith.server.monitor.sums.checks import Checks
@@ -18,22 +19,10 @@ from oddsmith.server.monitor.sums.values import Values
 from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import Drawn, Line
 
-__all__ = ["FORM", "Step", "Sums"]
+__all__ = ["FORM", "Sums"]
 
 FORM = "series, values, checks; shares of experts; choices"
 """What snapshots hold of sums; another form is folded anew."""
-
-
-class Step(NamedTuple):
-    """A step of a fold: a decision that is made, shown or counts, or a change of the policy.
-
-    `decision` is the one that counts; `drawn` is what the arm was drawn from, where a decision is made, shown or counts
-    and sums are kept.
-    """
-
-    item: Count | Shown | Line
-    decision: Decision | None = None
-    drawn: Drawn | None = None
 
 
 @dataclass(slots=True)
@@ -64,13 +53,6 @@ class Sums:
         named, arms, series = self.named.copy(), self.arms.copy(), self.series.copy()
         history, values, checks = self.history.copy(), self.values.copy(), self.checks.copy()
         return Sums(self.scale, named, arms, series, history, values, checks, self.shadow)
-
-    def after(self, steps: Iterable[Step]) -> "Sums":
-        """The sums after these steps, of a policy whose state is not known."""
-        now = self.copy()
-        for step in steps:
-            now.take(step)
-        return now
 
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
@@ -143,8 +125,10 @@ class Sums:
         }
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> "Sums":
-        """The sums that `to_json` gave."""
+    def read(cls, given: Mapping[str, Any] | None) -> "Sums | None":
+        """The sums that `to_json` gave; None where there are none, or of another form."""
+        if given is None or given.get("form") != FORM:
+            return None
         named, arms = Named.from_json(given["named"]), ArmCounts.from_json(given["arms"])
         series, history = Series.from_json(given["series"]), History.from_json(given["history"])
         values, checks = Values.from_json(given["values"]), Checks.from_json(given["checks"])
