@@ -23,7 +23,7 @@ from oddsmith.server.experiment import follower as following
 from oddsmith.server.experiment.clock import Clock
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.start import open_experiments
-from oddsmith.server.http.decisions import decide
+from oddsmith.server.http.routes.decide import decide
 from oddsmith.server.messages.calls import DecideEntry
 from oddsmith.server.store.events import Reward
 

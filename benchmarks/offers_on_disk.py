@@ -22,7 +22,7 @@ from benchmarks.timing import table
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.start import open_experiments
 from oddsmith.server.http.app import make_app
-from oddsmith.server.http.decisions import decide
+from oddsmith.server.http.routes.decide import decide
 from oddsmith.server.messages.calls import Decide
 
 SIZES, EXPERTS = (10, 50, 1000), 64

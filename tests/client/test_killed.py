@@ -13,11 +13,11 @@ from server.served import place, process
 
 DIES = """
 import os, signal
-import oddsmith.server.http.decisions as deciding
+from oddsmith.server.http.routes import decide
 async def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-assert deciding.complete
-deciding.complete = die
+assert decide.complete
+decide.complete = die
 """
 
 

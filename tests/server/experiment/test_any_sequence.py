@@ -20,8 +20,9 @@ from oddsmith.server.experiment.start import open_experiments
 from oddsmith.server.experiment.windows import Windows
 from oddsmith.server.fold.fold import advance, begun, restore, roster_change
 from oddsmith.server.fold.judge import judge_from_json
-from oddsmith.server.http import decisions as deciding
-from oddsmith.server.http import handlers
+from oddsmith.server.http.routes import rewards
+from oddsmith.server.http.routes.decide import decide
+from oddsmith.server.http.routes.experts import experts
 from oddsmith.server.messages import calls as m
 from oddsmith.server.store import SQLiteReader
 from server.model import posterior_of
@@ -119,7 +120,7 @@ class Service(RuleBasedStateMachine):
         about = {"eligible": data.draw(eligible)} if self.arms == "fixed" else data.draw(offers())
         asked = m.Decide(context=context, id=id, deferred=deferred, **about)
         try:
-            answer = self.call(deciding.decide(self.experiment, asked, "anyone"))
+            answer = self.call(decide(self.experiment, asked, "anyone"))
         except od.Conflict:  # the arm that this id has is not among these
             first = self.experiment.find(id or "")
             assert first is not None
@@ -129,7 +130,7 @@ class Service(RuleBasedStateMachine):
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
         repeat: Any = {} if self.arms == "fixed" else {"arms": {"q": [2.0, 2.0], answer.arm: None}}
         again = m.Decide(context=[9.0, 9.0], id=answer.id, **repeat)
-        again = self.call(deciding.decide(self.experiment, again, "anyone"))
+        again = self.call(decide(self.experiment, again, "anyone"))
         assert (again.arm, again.odds, again.position, again.new) == (answer.arm, answer.odds, answer.position, False)
         return answer.id
 
@@ -137,10 +138,10 @@ class Service(RuleBasedStateMachine):
     def reward(self, id: str, reward: float) -> None:
         """A reward, early or late; a repeat has no effect, another value is refused."""
         try:
-            first = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
+            first = self.call(rewards.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
         except od.Conflict:
             return
-        again = self.call(handlers.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
+        again = self.call(rewards.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
         assert (again.position, again.new) == (first.position, False)
 
     @rule(id=made, reward=REWARDS)
@@ -148,14 +149,14 @@ class Service(RuleBasedStateMachine):
         """A correction, where there is something to correct."""
         self.keys += 1
         try:
-            self.call(handlers.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}"), "anyone"))
+            self.call(rewards.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}"), "anyone"))
         except od.Conflict:
             return
 
     @rule(id=made)
     def activate(self, id: str) -> None:
         """It was shown."""
-        self.call(handlers.activate(self.experiment, m.Activate(id=id), "anyone"))
+        self.call(rewards.activate(self.experiment, m.Activate(id=id), "anyone"))
 
     @rule(hours=st.sampled_from([10.0, 90.0, 200.0]))
     def wait(self, hours: float) -> None:
@@ -178,7 +179,7 @@ class Service(RuleBasedStateMachine):
 
     async def changed(self, asked: m.RosterChange) -> None:
         """The call waits for the learner, whose turns are ours to take."""
-        task = asyncio.ensure_future(handlers.experts(self.experiment, asked, "anyone"))
+        task = asyncio.ensure_future(experts(self.experiment, asked, "anyone"))
         while not task.done():
             await asyncio.sleep(0.001)
             await self.experiment.follower.catch_up()

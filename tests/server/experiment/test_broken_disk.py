@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oddsmith.server.http import handlers
+from oddsmith.server.http.routes import status
 from server.experiment.test_faults import fill_up, make_room
 from server.served import CONTEXT, Here, here, place, process, rows, wait
 from server.store.samples import bits
@@ -79,7 +79,7 @@ def test_readiness_that_only_reads_would_not_say_so(tmp_path: Path, monkeypatch:
         experiment.store.head()
         return str(experiment.follower.trouble)  # what is restored still is no matter of disks
 
-    monkeypatch.setattr(handlers, "_trouble", reads)
+    monkeypatch.setattr(status, "_trouble", reads)
     with here(place(tmp_path)) as served:
         assert full_and_then_not(served) == [200, 200, 200]
 

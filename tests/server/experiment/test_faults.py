@@ -144,7 +144,7 @@ def test_learning_that_fails_is_told_and_made_up_for(tmp_path: Path, monkeypatch
         assert f"experiment news does not learn: {trouble}" in caplog.text
         assert "the student is tired" not in trouble  # what it says may hold the context
         assert served.decide("meanwhile")["seen"] < 8  # where the reward is that cannot be learnt
-        monkeypatch.setattr("oddsmith.server.http.handlers._PATIENCE", 0.01)
+        monkeypatch.setattr("oddsmith.server.http.routes.experts._PATIENCE", 0.01)
         stuck = served.post("experts", {"expert": "other", "change": "retired", "key": "k"}, status=503)
         assert "the state does not know position" in stuck["error"]
         student.broken = False

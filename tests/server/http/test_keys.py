@@ -19,26 +19,12 @@ from oddsmith.server.http.access import ANYONE, Forbidden, authorize, check_bind
 from oddsmith.server.http.keys import ALL_SCOPES, Key, KeyRing, Scope, create, read_keys, revoke
 from oddsmith.server.http.response import Refusal
 from oddsmith.server.http.routes import ROUTES
+from server.http.route_page import OPEN
+from server.http.route_page import SCOPES as PAGE
 
 SCOPES = {(route.method, route.path): route.scopes for route in ROUTES}
 # what each scope opens, written down once more from the description of the service
-OPENS: dict[str, set[str]] = {
-    "decide": {"/v1/decide", "/v1/decide/batch", "/v1/activate"},
-    "reward": {"/v1/reward", "/v1/reward/batch", "/v1/activate"},
-    "read": {
-        *(
-            "/v1/experiments",
-            "/v1/decisions",
-            "/v1/decisions/{id}",
-            "/v1/posterior",
-            "/v1/posterior/history",
-            "/v1/series",
-        ),
-        *("/v1/values", "/v1/checks", "/v1/stats", "/v1/changes", "/metrics"),
-    },
-    "admin": {path for _, path in SCOPES},
-    "": {"/healthz", "/readyz", "/openapi.json"},
-}
+OPENS = {scope: {path for (_, path), scopes in PAGE.items() if scope in scopes} for scope in ALL_SCOPES} | {"": OPEN}
 
 
 @pytest.fixture

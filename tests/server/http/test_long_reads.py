@@ -15,7 +15,7 @@ import pytest
 from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.fold.fold import restore, restore_judge, save_snapshot
 from oddsmith.server.fold.judge import gts_inside
-from oddsmith.server.http import records
+from oddsmith.server.http.routes import decisions as records
 from server.served import Here, here, place, wait
 
 Asked = list["Future[httpx.Response]"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from oddsmith.contexts.offers import MOST_ARMS
 from oddsmith.server.http.keys import create
-from oddsmith.server.http.routes import OFFER_BYTES, ROUTES
+from oddsmith.server.http.routes import ROUTES
+from oddsmith.server.http.routes.route import OFFER_BYTES
 from server.http.test_offers import news
 from server.served import here, place, place_for_anything, process
 

@@ -253,7 +253,7 @@ def test_for_strangers_stores_are_looked_at_seldom(tmp_path: Path, monkeypatch: 
 
     key = create(tmp_path / "keys.json", "one", ["read"])
     with here(place(tmp_path), keys=tmp_path / "keys.json") as running:
-        monkeypatch.setattr("oddsmith.server.http.handlers._trouble", trouble)
+        monkeypatch.setattr("oddsmith.server.http.routes.status._trouble", trouble)
         monkeypatch.setattr(running.service, "_look_again", 0.0)
         monkeypatch.setattr("oddsmith.server.http.service.monotonic", lambda: 7.0)
         for _ in range(20):

@@ -11,8 +11,8 @@ from oddsmith.core.schedules import PowerSchedule
 from oddsmith.evaluation.draws import standing_bets
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.judge import judge
+from oddsmith.server.http.routes.checks import _calibration_sentence
 from oddsmith.server.messages.figures import ExpertCheck
-from oddsmith.server.monitor.health import _calibration_sentence
 from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
 from oddsmith.server.monitor.sums import Sums

@@ -13,13 +13,13 @@ import msgspec
 from oddsmith.contexts.flat import flat
 from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
-from oddsmith.server.http import handlers
 from oddsmith.server.http.access import check_scope
-from oddsmith.server.http.decisions import decide
 from oddsmith.server.http.door import Door, Refused, Told, Visit
 from oddsmith.server.http.keys import Scope
 from oddsmith.server.http.response import JSON, Headers, Refusal, Response
-from oddsmith.server.http.routes import Route
+from oddsmith.server.http.routes import rewards
+from oddsmith.server.http.routes.decide import decide
+from oddsmith.server.http.routes.route import Route
 from oddsmith.server.http.service import NotFound, Service
 from oddsmith.server.messages.calls import Activate, DecideEntry
 from oddsmith.server.store.events import is_id
@@ -121,7 +121,7 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
     if any(line.deferred for line in lines) and all(line.kind != "activation" for line in lines):
         with suppress(InvalidInput):  # its context is erased: the unit keeps its arm, and it cannot count any more
-            await handlers.activate(experiment, Activate(id=id), sender)
+            await rewards.activate(experiment, Activate(id=id), sender)
 
 
 def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:

@@ -25,7 +25,8 @@ from oddsmith.server.http.log_lines import AccessLine
 from oddsmith.server.http.page_files import PageFiles, page_folder
 from oddsmith.server.http.rates import Rate, TooMany
 from oddsmith.server.http.response import JSON, Headers, Refusal, Response
-from oddsmith.server.http.routes import OFFER_BYTES, ROUTES, Route
+from oddsmith.server.http.routes import ROUTES
+from oddsmith.server.http.routes.route import OFFER_BYTES, Route
 from oddsmith.server.http.service import NotFound, Service
 from oddsmith.server.messages.calls import DecideBatch, DecisionAnswer, EventAnswer, RewardBatch, SlateAnswer
 from oddsmith.server.messages.refusals import check_keys, sentence

@@ -9,13 +9,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from oddsmith import __version__
-from oddsmith.server.http.openapi import BODIES, QUERIES, JsonSchema, document
+from oddsmith.server.http.openapi import JsonSchema, document
 from oddsmith.server.http.schema_words import Field, fields_of, words_of
 
 __all__ = ["docs_page"]
 
 if TYPE_CHECKING:
-    from oddsmith.server.http.routes import Route
+    from oddsmith.server.http.routes.route import Route
 
 
 _HOST = '<span class="origin">http://127.0.0.1:8000</span>'
@@ -122,7 +122,7 @@ def _form(told: _Told) -> str:
     route, name = told.route, told.route.name
     head = f'<form class="try" data-method="{route.method}" data-path="{escape(route.path)}">'
     if route.method == "POST":
-        (body, *_) = BODIES.get(name, {"": {}}).values()
+        body = next(iter(route.examples.values()), {})
         label = f'<label for="{name}-body">Body</label>'
         text = escape(json.dumps(body, indent=2))
         inner = f'{label}<textarea id="{name}-body" rows="8" spellcheck="false">{text}</textarea>'
@@ -135,7 +135,7 @@ def _form(told: _Told) -> str:
 
 def _inputs(told: _Told) -> Iterator[str]:
     """An input, or a list to choose from, for each parameter."""
-    filled = QUERIES.get(told.route.name, {})
+    filled = told.route.examples
     for one in told.operation.get("parameters", ()):
         name, schema = escape(one["name"]), one["schema"]
         value = str(filled.get(one["name"], ""))
@@ -153,10 +153,10 @@ def _curl(route: "Route") -> str:
     """The call as a command, with this service's address and a place for a key."""
     key = " \\\n  -H 'Authorization: Bearer KEY'" if route.scopes else ""
     if route.method == "POST":
-        (body, *_) = BODIES.get(route.name, {"": {}}).values()
+        body = next(iter(route.examples.values()), {})
         sent = escape(json.dumps(body), quote=False)
         return f"curl {_HOST}{route.path}{key} \\\n  -H 'Content-Type: application/json' -d '{sent}'"
-    values = dict(QUERIES.get(route.name, {}))
+    values = dict(route.examples)
     path = route.path
     for name in [name for name in values if f"{{{name}}}" in path]:
         path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))

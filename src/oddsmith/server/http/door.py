@@ -14,7 +14,7 @@ import msgspec
 from oddsmith.core.errors import OddsmithError
 from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import Headers, Refusal, Response
-from oddsmith.server.http.routes import Route
+from oddsmith.server.http.routes.route import Route
 
 __all__ = ["Door", "NO_CONTENT", "Refused", "Told", "Visit"]
 

@@ -1,4 +1,4 @@
-"""Filled examples of what routes are asked, by the name of the route: for OpenAPI and for the API for people."""
+"""The OpenAPI document of the routes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -8,44 +8,10 @@ import msgspec
 from oddsmith import __version__
 from oddsmith.server.messages.calls import ErrorAnswer
 
-__all__ = ["BODIES", "JsonSchema", "QUERIES", "document"]
-
-_KNOWN = {"article-17": {"topic": "sports", "age_h": 2.0}, "article-18": {"topic": "tech", "age_h": None}}
-_SLOTS = [{"name": "top", "features": {"size": "large"}}, {"name": "side", "eligible": list(_KNOWN)}]
-_VISIT = {"context": {"hour": 9, "device": "phone"}}
-
-BODIES: dict[str, dict[str, object]] = {
-    "decide": {
-        "Arms of the policy file": _VISIT,
-        "Arms of the call, with features": _VISIT | {"id": "visit-7", "arms": _KNOWN},
-        "Arms of the call, names alone": _VISIT | {"id": "visit-8", "arms": list(_KNOWN)},
-        "Two slots": _VISIT | {"id": "page-7", "arms": _KNOWN, "slots": 2},
-        "Slots with names": _VISIT | {"id": "page-8", "arms": _KNOWN, "slots": _SLOTS},
-    },
-    "decide_batch": {"Arms for all, and for one": {"decisions": [_VISIT, _VISIT | {"arms": ["a"]}], "arms": _KNOWN}},
-    "reward": {
-        "The reward of a visit": {"id": "visit-7", "reward": 1},
-        "The reward of a slot": {"slate": "page-8", "slot": "top", "reward": 1},
-    },
-    "reward_batch": {"Two rewards": {"rewards": [{"id": "visit-7", "reward": 1}, {"id": "visit-8", "reward": 0}]}},
-    "activate": {"It was shown": {"id": "visit-7"}, "All slots were shown": {"slate": "page-7"}},
-    "correct": {"It was sent back": {"id": "visit-7", "reward": 0, "key": "return-31"}},
-    "experts": {"A new model joins": {"expert": "model-b", "change": "added", "share": 0.1, "key": "2026-11-16"}},
-}
-"""Bodies of a POST, each with what it shows."""
-
-QUERIES: dict[str, dict[str, object]] = {
-    "decision": {"id": "visit-7", "explain": "true"},
-    "decisions": {"limit": 5, "reward": "some"},
-    "stats": {"limit": 10},
-    "changes": {"after": 0, "wait": 5},
-    "series": {"range": "day"},
-}
-"""Path and query of a GET that takes more than the experiment."""
-
+__all__ = ["JsonSchema", "document"]
 
 if TYPE_CHECKING:
-    from oddsmith.server.http.routes import Route
+    from oddsmith.server.http.routes.route import Route
 
 
 JsonSchema: TypeAlias = dict[str, Any]
@@ -115,8 +81,8 @@ def _described(route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping
         described["parameters"] = [_parameter(name, schema, route.path) for name, schema in fields.items()]
     else:
         content: dict[str, object] = {"schema": ref[route.message]}
-        if route.name in BODIES:
-            content["examples"] = {name: {"value": body} for name, body in BODIES[route.name].items()}
+        if route.examples:
+            content["examples"] = {name: {"value": body} for name, body in route.examples.items()}
         described["requestBody"] = {"required": True, "content": {"application/json": content}}
     return described
 

@@ -22,7 +22,7 @@ from oddsmith.server.monitor.vitals import HoldUps
 __all__ = ["NotFound", "Service"]
 
 if TYPE_CHECKING:
-    from oddsmith.server.http.routes import Route
+    from oddsmith.server.http.routes.route import Route
 
 
 _AT_ONCE = 8  # experiments that are restored at a time

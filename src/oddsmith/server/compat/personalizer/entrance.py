@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from oddsmith.server.compat.personalizer.routes import TABLE, VERSIONS, Way
 from oddsmith.server.http.door import Door
 from oddsmith.server.http.response import Headers, Refusal, Response
-from oddsmith.server.http.routes import Route
+from oddsmith.server.http.routes.route import Route
 
 __all__ = ["Personalizer"]
 

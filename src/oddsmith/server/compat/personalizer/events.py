@@ -5,9 +5,9 @@ from uuid import uuid4
 from oddsmith.core.errors import Conflict
 from oddsmith.server.compat.personalizer.messages import request_id
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.http import handlers
 from oddsmith.server.http.door import NO_CONTENT, Visit
 from oddsmith.server.http.response import Response
+from oddsmith.server.http.routes import rewards
 from oddsmith.server.messages.calls import Activate, RewardGiven
 
 __all__ = ["activate", "part_key", "reward"]
@@ -17,7 +17,7 @@ async def reward(experiment: Experiment, visit: Visit) -> Response:
     """Keep a reward; where the first one counts, a later one is passed over."""
     id, key = visit.parameters["event"], part_key(experiment, visit)
     try:
-        await handlers.reward(experiment, RewardGiven(id=id, reward=visit.message.value, key=key), visit.sender)
+        await rewards.reward(experiment, RewardGiven(id=id, reward=visit.message.value, key=key), visit.sender)
     except Conflict:
         if experiment.settings.rule == "sum":
             raise
@@ -26,7 +26,7 @@ async def reward(experiment: Experiment, visit: Visit) -> Response:
 
 async def activate(experiment: Experiment, visit: Visit) -> Response:
     """An event that was deferred counts from now on."""
-    await handlers.activate(experiment, Activate(id=visit.parameters["event"]), visit.sender)
+    await rewards.activate(experiment, Activate(id=visit.parameters["event"]), visit.sender)
     return NO_CONTENT
 
 

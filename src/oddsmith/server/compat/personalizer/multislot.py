@@ -16,10 +16,10 @@ from oddsmith.server.compat.personalizer.messages import (
 )
 from oddsmith.server.compat.personalizer.rank import check_same, flat_features, offer_of
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.http import handlers
 from oddsmith.server.http.door import NO_CONTENT, Visit
 from oddsmith.server.http.response import Response
-from oddsmith.server.http.slates import decide_slate, missed
+from oddsmith.server.http.routes.rewards import activate, reward_batch
+from oddsmith.server.http.routes.slates import decide_slate, missed
 from oddsmith.server.messages.calls import Activate, Decide, ErrorAnswer, RewardBatch, RewardEntry, SlotEntry
 from oddsmith.server.store.events import LONGEST_ID
 
@@ -67,7 +67,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
     ]
     for refusal in (await missed(experiment, rewards)).values():
         raise refusal
-    results = await handlers.reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
+    results = await reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
     for result in results.results:
         is_repeat = isinstance(result, ErrorAnswer) and result.code == "conflict" and experiment.settings.rule != "sum"
         if isinstance(result, ErrorAnswer) and not is_repeat:
@@ -78,7 +78,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
 async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
     """All slots of an event count from now on."""
     slate = checked_id("eventId", visit.parameters["event"])  # what no rank can have would be waited for for ever
-    await handlers.activate(experiment, Activate(slate=slate), visit.sender)
+    await activate(experiment, Activate(slate=slate), visit.sender)
     return NO_CONTENT
 
 

@@ -7,8 +7,8 @@ from oddsmith.contexts.flat import flat
 from oddsmith.core.errors import InvalidInput
 from oddsmith.server.compat.personalizer.messages import Action, RankAnswer, Ranked, RankRequest, event_id, text_of
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.http.decisions import decide
 from oddsmith.server.http.door import Visit
+from oddsmith.server.http.routes.decide import decide
 from oddsmith.server.messages.calls import DecideEntry
 
 __all__ = ["check_same", "flat_features", "offer_of", "rank", "ranking_of"]

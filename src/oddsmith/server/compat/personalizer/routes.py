@@ -14,7 +14,7 @@ from oddsmith.server.compat.personalizer import messages as m
 from oddsmith.server.compat.personalizer import multislot as s
 from oddsmith.server.compat.personalizer import rank as r
 from oddsmith.server.http.keys import Scope
-from oddsmith.server.http.routes import OFFER_BYTES, Route
+from oddsmith.server.http.routes.route import OFFER_BYTES, Route
 
 __all__ = ["TABLE", "VERSIONS", "Way"]
 

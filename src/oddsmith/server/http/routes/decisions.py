@@ -1,6 +1,9 @@
-"""The record of one decision: the decision, its events and reward, and on request the votes of all experts."""
+"""Routes of decisions that were made: a page of them, and one with all that the log knows of it."""
 
+import asyncio
+from functools import partial
 from math import isnan
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -11,12 +14,78 @@ from oddsmith.core.exact_json import encode
 from oddsmith.core.weights import awake_weights
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.fold.accounts import Account
+from oddsmith.server.fold.decisions import Listed, Wanted, page_of
 from oddsmith.server.fold.fold import restore_judge
 from oddsmith.server.fold.judge import gts_inside
+from oddsmith.server.http.routes.route import READ, Route
+from oddsmith.server.http.service import NotFound
+from oddsmith.server.messages import calls as m
+from oddsmith.server.messages import lists as lm
 from oddsmith.server.messages.calls import DecisionRecord
+from oddsmith.server.monitor.choice import choices_sentence
+from oddsmith.server.store.events import is_id
 from oddsmith.server.store.protocol import Erased, Line
+from oddsmith.server.store.slates import asked_as_decision
 
-__all__ = ["record_of"]
+__all__ = ["ROUTES", "decision", "decisions", "record_of"]
+
+
+async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
+    """A page of decisions, the newest first."""
+    rewarded = None if query.reward == "any" else query.reward == "some"
+    wanted = Wanted(query.before, query.limit, query.arm, rewarded)
+    run = experiment.long_reads.run if wanted.chooses else asyncio.to_thread
+    return await run(partial(_listed, experiment, wanted))
+
+
+async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
+    """The record of one decision."""
+    read = partial(record_of, experiment, query.id, query.explain)
+    run = experiment.long_reads.run if query.explain else asyncio.to_thread
+    record = await run(read) if is_id(query.id) else None  # to SQLite, what follows a NUL is not there
+    if record is None:
+        if is_id(query.id) and (slots := await asyncio.to_thread(experiment.store.of_slate, query.id)):
+            raise asked_as_decision(query.id, [line.id for line in slots])
+        raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
+    if query.explain:
+        async with experiment.follower.learning:
+            record.choices_sentence = choices_sentence(experiment)
+    return record
+
+
+def _listed(experiment: Experiment, wanted: Wanted) -> lm.Decisions:
+    head = experiment.store.head()
+    page = page_of(experiment.store, head, wanted)
+    rows = [_row(experiment, one) for one in page.decisions]
+    return lm.Decisions(experiment.name, head, rows, page.before, page.searched)
+
+
+def _row(experiment: Experiment, one: Listed) -> lm.ListedDecision:
+    line, account, draw = one
+    return lm.ListedDecision(
+        line.id,
+        line.position,
+        line.time,
+        str(line.arm),
+        draw.propensity,
+        None if isnan(account.value) else experiment.scale.value(account.value),
+        _counts(account),
+        draw.shadow,
+        bool(line.deferred),
+        account.shown if line.deferred else None,
+        draw.unit if experiment.settings.show_contexts else None,  # who it is for is part of what is hidden
+        draw.slate,
+        draw.slot,
+    )
+
+
+def _counts(account: Account) -> Literal["reward", "default", "correction"] | None:
+    """What a decision counts with; None until it does."""
+    if not account.settled:
+        return None
+    if account.correction is not None:
+        return "correction"
+    return "reward" if account.parts else "default"
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
@@ -85,3 +154,27 @@ def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Lin
         predicted = None if predictions[i] != predictions[i] else float(predictions[i])
         rows.append({"expert": names[i], "weight": float(weights[i]), "votes": chosen, "predicted": predicted})
     return rows
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/decisions",
+        decisions,
+        "The latest decisions.",
+        READ,
+        lm.DecisionsQuery,
+        lm.Decisions,
+        examples={"limit": 5, "reward": "some"},
+    ),
+    Route(
+        "GET",
+        "/v1/decisions/{id}",
+        decision,
+        "One decision.",
+        READ,
+        m.DecisionQuery,
+        m.DecisionRecord,
+        examples={"id": "visit-7", "explain": "true"},
+    ),
+)

@@ -1,18 +1,15 @@
 """What pages show of an experiment: answers made from the sums that are folded beside its state."""
 
-from collections.abc import Mapping
-
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.monitor.open_windows import open_windows
-from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.sums.bucket import Bucket, Row
-from oddsmith.server.monitor.sums.history import MOST_NAMED, Point, point_of
 from oddsmith.server.monitor.sums.values import POLICY, SERVED, UNIFORM, Value
 
-__all__ = ["posterior_history", "series", "values"]
+__all__ = ["ROUTES", "series", "values"]
 
 _TOLD = 20  # arms by name
 _LEVEL = 0.95
@@ -103,45 +100,16 @@ def _above(one: f.TargetValue, other: f.TargetValue) -> bool:
     return one.low is not None and other.high is not None and one.low > other.high
 
 
-async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:
-    """The weight of each expert on the way."""
-    async with experiment.follower.learning:  # a state that is written in place is read between two updates
-        sums, now, weights = experiment.follower.sums, experiment.follower.now, experiment.weights()
-    points = _points(sums, now.position, weights)
-    names = _heaviest(points)
-    rest = [_left(point, names) for point in points]
-    return f.PosteriorHistory(
-        experiment.name,
-        now.position,
-        [point.position for point in points],
-        [point.time for point in points],
-        {name: [point.weights.get(name) for point in points] for name in names},
-        rest if any(one is not None for one in rest) else None,
-        [f.HistoryMark(*mark) for mark in sums.history.marks],
-    )
-
-
-def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Point]:
-    """The points on the way, and the state as it is."""
-    points = sums.history.points
-    if not points or points[-1].position == position:
-        return points
-    return [*points, point_of(position, sums.history.last, weights)]
-
-
-def _heaviest(points: list[Point]) -> list[str]:
-    """The experts that are, or were, heaviest: by the last weight, then by the largest."""
-    top: dict[str, tuple[float, float]] = {}
-    for point in points:
-        for name, weight in point.weights.items():
-            top[name] = 0.0, max(weight, top.get(name, (0.0, 0.0))[1])
-    for name, weight in (points[-1].weights if points else {}).items():
-        top[name] = weight, top[name][1]
-    return sorted(top, key=lambda name: (-top[name][0], -top[name][1]))[:MOST_NAMED]
-
-
-def _left(point: Point, names: list[str]) -> float | None:
-    """The weight of all experts but these; None where there are no others."""
-    rest = [weight for name, weight in point.weights.items() if name not in names]
-    rest += [] if point.others is None else [point.others]
-    return sum(rest) if rest else None
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/series",
+        series,
+        "Sums by time, in all and by arm.",
+        READ,
+        f.SeriesQuery,
+        f.SeriesAnswer,
+        examples={"range": "day"},
+    ),
+    Route("GET", "/v1/values", values, "What it is worth, and what else would be.", READ, m.Query, f.ValuesAnswer),
+)

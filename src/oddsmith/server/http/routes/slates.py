@@ -14,7 +14,17 @@ from oddsmith.contexts.values import check_json
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.experiment.follower import Now
-from oddsmith.server.http.decisions import ENTRY_ARMS, TURN, Ready, check_again, check_unit, complete, make, offer, told
+from oddsmith.server.http.routes.draw import (
+    ENTRY_ARMS,
+    TURN,
+    Ready,
+    check_again,
+    check_unit,
+    complete,
+    make,
+    offer,
+    told,
+)
 from oddsmith.server.http.service import NotFound
 from oddsmith.server.messages.calls import (
     Decide,

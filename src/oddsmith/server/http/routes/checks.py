@@ -7,6 +7,10 @@ from oddsmith.evaluation.draws import Standing
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.fold.judge import active, gts_inside
+from oddsmith.server.http.routes.route import (
+    READ,
+    Route,
+)
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.monitor.choice import choices_sentence
@@ -16,7 +20,7 @@ from oddsmith.server.monitor.shadow import switch_of
 from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.vitals import hold_up_of, lag_warning
 
-__all__ = ["checks"]
+__all__ = ["ROUTES", "checks"]
 
 _CALIBRATED = 50  # experts that are told, the heaviest first
 _COMPARED = 0.5  # of the rewards of the expert asked most
@@ -104,3 +108,6 @@ def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:
     still = young(sums, window)
     due, rewarded = found.shown - still.shown, found.counted - found.defaults - still.rewarded
     return f.RewardedCheck(due, rewarded, rewarded / due if due > 0 else None)
+
+
+ROUTES = (Route("GET", "/v1/checks", checks, "Whether all is well.", READ, m.Query, f.ChecksAnswer),)
