@@ -18,9 +18,9 @@ from oddsmith.files.policy import read_policy
 from oddsmith.server.audit import verify
 from oddsmith.server.fold.judge import judge_from_json
 from oddsmith.server.store import PostgresReader
-from server.monitor.with_sums import restore, sums_of
 from server.offering import Client
 from server.served import Elsewhere, place, process, wait
+from server.statistics.with_sums import restore, sums_of
 from server.store.postgres_server import Server
 from server.store.samples import WithoutSnapshots
 

@@ -102,7 +102,7 @@ def test_many_arms_with_features_fit_into_a_body(tmp_path: Path) -> None:
 
 
 def test_counts_of_arms_without_end_are_bounded_and_never_fall(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("oddsmith.server.monitor.sums.arms._NAMED", 4)
+    monkeypatch.setattr("oddsmith.server.statistics.arms._NAMED", 4)
     with here(news(tmp_path)) as served:
         for turn in range(12):
             served.post("decide", {"context": {}, "arms": [f"only {turn}"]})

@@ -15,7 +15,7 @@ from oddsmith.server.http.routes.checks import _calibration_sentence
 from oddsmith.server.messages.figures import ExpertCheck
 from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import OwnDraw
 from oddsmith.server.store.protocol import Drawn
 from oddsmith.theory import regret_bound

@@ -9,7 +9,7 @@ from oddsmith.core.errors import BadFile, Conflict, InvalidInput
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.fold import Change, policy_at
-from oddsmith.server.fold.statistics import Step
+from oddsmith.server.fold.protocol import Step
 from oddsmith.server.store.changes import arms_at, arms_of
 from oddsmith.server.store.events import ARMS, ConfigurationChange
 from oddsmith.server.store.protocol import Line, Store

@@ -23,9 +23,9 @@ from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import Folded, HalfLearnt, recover, settle, snapshot_of
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.ladder import Ladder
-from oddsmith.server.fold.statistics import Step
+from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import Due, due_after, with_decisions
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.protocol import ContextErased, Line
 
 __all__ = ["Follower", "Now", "now_of"]

@@ -25,7 +25,7 @@ from oddsmith.server.experiment.arms import add_arms, check_arms, refusal
 from oddsmith.server.experiment.settings import Settings, read_settings
 from oddsmith.server.fold.fold import Change, Folded, roster_change, save_snapshot, start_before
 from oddsmith.server.fold.judge import judge_to_json
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import kernels_of
 from oddsmith.server.store.events import KERNELS, ConfigurationChange
 from oddsmith.server.store.meta import AnotherPolicy

@@ -18,7 +18,7 @@ from oddsmith.files.state import FORMAT, pack, unpack, unpack_part
 from oddsmith.logs.progress import progress
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.judge import added, gts_inside, judge, pad_to_roster, retired
-from oddsmith.server.fold.statistics import Statistics, StatisticsKind, Step, after_steps
+from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
 from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store

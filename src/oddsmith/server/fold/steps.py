@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from oddsmith.core.decision import Decision
 from oddsmith.server.fold.accounts import Account, Count, Shown
-from oddsmith.server.fold.statistics import Statistics, StatisticsKind, Step, after_steps
+from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.store.protocol import Drawn, Foldable, Line, Reading
 
 __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]

@@ -25,7 +25,7 @@ from oddsmith.server.http.limits import Limits
 from oddsmith.server.http.page_files import PageFiles, page_folder
 from oddsmith.server.http.routes import ROUTES
 from oddsmith.server.http.service import Service
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.place import open_reader
 from oddsmith.server.store.protocol import Line, Reading
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from oddsmith.server.messages.calls import Query
-from oddsmith.server.monitor.sums.series import Range
+from oddsmith.server.statistics.series import Range
 
 __all__ = [
     "ArmColumns",

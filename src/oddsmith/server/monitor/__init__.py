@@ -1,3 +1,3 @@
-"""The monitor: sums over the log, and what pages and metrics show of them."""
+"""Monitor: health, value and alarms of an experiment, from its statistics."""
 
 __all__: list[str] = []

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from oddsmith.server.experiment.settings import Settings
 from oddsmith.server.messages import figures as f
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.series import RANGES, Range
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.series import RANGES, Range
 
 __all__ = ["Young", "open_windows", "young"]
 

@@ -6,8 +6,8 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import OddsmithError
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.server.messages.figures import SwitchCheck
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.values import Target, Value
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.values import Target, Value
 
 __all__ = ["switch_of"]
 

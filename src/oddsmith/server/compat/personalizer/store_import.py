@@ -31,7 +31,7 @@ from oddsmith.server.experiment.follower import Now, now_of
 from oddsmith.server.experiment.start import Opened
 from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
 from oddsmith.server.http.routes.draw import by_incumbent
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import Line
 

@@ -17,8 +17,8 @@ from oddsmith.server.monitor.choice import choices_sentence
 from oddsmith.server.monitor.open_windows import open_windows, young
 from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
-from oddsmith.server.monitor.sums import Sums
 from oddsmith.server.monitor.vitals import hold_up_of, lag_warning
+from oddsmith.server.statistics import Sums
 
 __all__ = ["ROUTES", "checks"]
 

@@ -12,8 +12,8 @@ from oddsmith.server.http.routes.rewards import kept
 from oddsmith.server.http.routes.route import ADMIN, CHANGES, READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.history import MOST_NAMED, Point, point_of
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.history import MOST_NAMED, Point, point_of
 from oddsmith.server.store.events import ExpertChange
 from oddsmith.server.store.protocol import line_of
 

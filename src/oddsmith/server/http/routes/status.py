@@ -19,8 +19,8 @@ from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.http.service import Service
 from oddsmith.server.messages import lists as lm
 from oddsmith.server.messages import stats as sm
-from oddsmith.server.monitor.sums import ArmSum
 from oddsmith.server.monitor.vitals import lag_warning, vitals_of
+from oddsmith.server.statistics import ArmSum
 
 __all__ = ["ROUTES", "changes", "experiments", "health", "metrics", "openapi", "ready", "stats"]
 

@@ -11,15 +11,15 @@ from oddsmith.evaluation.calibration import STAKES
 from oddsmith.evaluation.draws import StandingBets, standing_bets
 from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.calibration import Calibration
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.calibration import Calibration
 from oddsmith.server.store import DecisionMade, ExpertChange, Reward
 from oddsmith.server.store.protocol import Late
 from server.fold.memory import Memory
-from server.monitor import sum_logs
-from server.monitor.sum_logs import Counted, counted
-from server.monitor.sum_logs import log as events_of
-from server.monitor.with_sums import advance, restore, sums_of
+from server.statistics import sum_logs
+from server.statistics.sum_logs import Counted, counted
+from server.statistics.sum_logs import log as events_of
+from server.statistics.with_sums import advance, restore, sums_of
 from server.store.samples import EXPERTS, policy
 
 JUDGE: Any = judge(policy())

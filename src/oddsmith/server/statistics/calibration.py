@@ -18,7 +18,7 @@ from oddsmith.core.losses import Loss
 from oddsmith.evaluation.calibration import STAKES
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.monitor.sums.snapshot import pack_units, unpack_units
+from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 
 __all__ = ["Calibrated", "Calibration"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from oddsmith.server.monitor.sums.snapshot import pack_floats, unpack_floats
+from oddsmith.server.statistics.snapshot import pack_floats, unpack_floats
 
 __all__ = ["History", "MOST_NAMED", "Mark", "Point", "point_of"]
 

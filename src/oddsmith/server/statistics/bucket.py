@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oddsmith.server.monitor.sums.arm_names import FRESH, Named
+from oddsmith.server.statistics.arm_names import FRESH, Named
 
 __all__ = ["Bucket", "Draw", "Row"]
 

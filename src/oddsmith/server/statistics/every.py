@@ -9,13 +9,13 @@ from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.accounts import Count, Shown
 from oddsmith.server.fold.judge import gts_inside
-from oddsmith.server.fold.statistics import Step
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.arms import ArmCounts
-from oddsmith.server.monitor.sums.checks import Checks
-from oddsmith.server.monitor.sums.history import History, Mark
-from oddsmith.server.monitor.sums.series import Series
-from oddsmith.server.monitor.sums.values import Values
+from oddsmith.server.fold.protocol import Step
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arms import ArmCounts
+from oddsmith.server.statistics.checks import Checks
+from oddsmith.server.statistics.history import History, Mark
+from oddsmith.server.statistics.series import Series
+from oddsmith.server.statistics.values import Values
 from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import Drawn, Line
 

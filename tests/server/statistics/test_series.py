@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot, settle
 from oddsmith.server.fold.judge import judge
-from oddsmith.server.fold.statistics import Step
+from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import due_after, with_decisions
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.bucket import Bucket
-from oddsmith.server.monitor.sums.history import History, Mark
-from oddsmith.server.monitor.sums.series import RANGES, Range, Series
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.bucket import Bucket
+from oddsmith.server.statistics.history import History, Mark
+from oddsmith.server.statistics.series import RANGES, Range, Series
 from oddsmith.server.store import Correction, ExpertChange
 from oddsmith.server.store.events import ARMS, ConfigurationChange
 from oddsmith.server.store.protocol import Late, Store
 from server.fold.memory import Memory
-from server.monitor import sum_logs
-from server.monitor.sum_logs import Counted, counted, log
-from server.monitor.with_sums import advance, restore, sums_of
+from server.statistics import sum_logs
+from server.statistics.sum_logs import Counted, counted, log
+from server.statistics.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 
@@ -269,7 +269,7 @@ def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(monkeypatch: p
     store.append(*log(60))
     wanted = restore(store, JUDGE)
     with monkeypatch.context() as patch:
-        patch.setattr("oddsmith.server.monitor.sums.every.FORM", "older")
+        patch.setattr("oddsmith.server.statistics.every.FORM", "older")
         save_snapshot(store, restore(store, JUDGE, until=store.head() // 2), 0.0)
     found = restore(store, JUDGE)
     assert (sums_of(found).series, sums_of(found).arms) == (sums_of(wanted).series, sums_of(wanted).arms)

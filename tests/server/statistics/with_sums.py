@@ -4,7 +4,7 @@ from functools import partial
 
 from oddsmith.server.fold import fold
 from oddsmith.server.fold.fold import Folded
-from oddsmith.server.monitor.sums import Sums
+from oddsmith.server.statistics import Sums
 
 __all__ = ["advance", "restore", "sums_of"]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Any, Literal, TypeAlias, get_args
 
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.bucket import Bucket, Draw
-from oddsmith.server.monitor.sums.snapshot import pack_buckets, unpack_buckets
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.bucket import Bucket, Draw
+from oddsmith.server.statistics.snapshot import pack_buckets, unpack_buckets
 
 __all__ = ["RANGES", "Range", "Ring", "Series"]
 

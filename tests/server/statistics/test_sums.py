@@ -11,11 +11,11 @@ import oddsmith as od
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.fold.fold import Folded, save_snapshot
 from oddsmith.server.fold.judge import judge
-from oddsmith.server.monitor.sums import ArmCounts, ArmSum, Sums
+from oddsmith.server.statistics import ArmCounts, ArmSum, Sums
 from oddsmith.server.store import Correction, DecisionMade, DefaultReward, Event, Reward
 from oddsmith.server.store.protocol import Late, Store, line_of
 from server.fold.memory import Memory
-from server.monitor.with_sums import advance, restore, sums_of
+from server.statistics.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 
@@ -117,7 +117,7 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
 
 
 def test_rare_arms_are_counted_together_wherever_a_fold_begins(monkeypatch: Any) -> None:
-    monkeypatch.setattr("oddsmith.server.monitor.sums.arms._NAMED", 20)
+    monkeypatch.setattr("oddsmith.server.statistics.arms._NAMED", 20)
     store: Any = Memory(step=1)
     store.append(*log(400, 100, seed=1))
     wanted = by_hand(store.events, store.head(), "arrives")

@@ -21,8 +21,8 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import Sums as RunningSums
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.snapshot import pack_units, unpack_units
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 from oddsmith.server.store.protocol import Drawn
 
 __all__ = ["POLICY", "SERVED", "Target", "UNIFORM", "Value", "Values"]

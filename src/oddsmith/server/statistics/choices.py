@@ -13,7 +13,7 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools, Ints
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.monitor.sums.snapshot import pack_units, unpack_units
+from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 from oddsmith.server.store.protocol import Drawn
 
 __all__ = ["ChoiceSums", "MOST"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.core.arrays import Ints
-from oddsmith.server.monitor.sums.bucket import Bucket, Row
+from oddsmith.server.statistics.bucket import Bucket, Row
 
 __all__ = ["pack_buckets", "pack_floats", "pack_units", "unpack_buckets", "unpack_floats", "unpack_units"]
 

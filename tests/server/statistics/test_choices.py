@@ -16,14 +16,14 @@ from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import Folded, roster_change
 from oddsmith.server.fold.fold import save_snapshot as keep
 from oddsmith.server.fold.judge import judge
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.choices import ChoiceSums
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.choices import ChoiceSums
 from oddsmith.server.store import DecisionMade, Event, ExpertChange, Reward
 from oddsmith.server.store.protocol import Drawn, Late
 from server.fold.memory import Memory
-from server.monitor import sum_logs
-from server.monitor.sum_logs import Counted, counted
-from server.monitor.with_sums import advance, restore, sums_of
+from server.statistics import sum_logs
+from server.statistics.sum_logs import Counted, counted
+from server.statistics.with_sums import advance, restore, sums_of
 from server.store.samples import append, policy
 from server.store.test_contract import Open, opened
 

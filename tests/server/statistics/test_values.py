@@ -10,15 +10,15 @@ from oddsmith import evaluation as ev
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import Folded, save_snapshot
 from oddsmith.server.fold.judge import judge
-from oddsmith.server.monitor.sums import Sums
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.values import Target, Value, Values
+from oddsmith.server.statistics import Sums
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.values import Target, Value, Values
 from oddsmith.server.store.events import ARMS, ConfigurationChange, DecisionMade
 from oddsmith.server.store.protocol import Drawn, Late
 from server.fold.memory import Memory
-from server.monitor import sum_logs
-from server.monitor.sum_logs import Counted, counted, log
-from server.monitor.with_sums import advance, restore, sums_of
+from server.statistics import sum_logs
+from server.statistics.sum_logs import Counted, counted, log
+from server.statistics.with_sums import advance, restore, sums_of
 from server.store.samples import policy
 
 JUDGE: Any = judge(policy())

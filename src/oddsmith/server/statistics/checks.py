@@ -6,10 +6,10 @@ from typing import Any
 
 from oddsmith.evaluation.draws.order_free_bets import StandingBets
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.monitor.sums.arm_names import Named
-from oddsmith.server.monitor.sums.calibration import Calibration
-from oddsmith.server.monitor.sums.choices import ChoiceSums
-from oddsmith.server.monitor.sums.snapshot import pack_units, unpack_units
+from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.calibration import Calibration
+from oddsmith.server.statistics.choices import ChoiceSums
+from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 from oddsmith.server.store.protocol import Drawn
 
 __all__ = ["Checks"]

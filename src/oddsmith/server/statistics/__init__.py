@@ -1,0 +1,6 @@
+"""Statistics of the log, folded beside the state: the same live, on replicas and after restarts."""
+
+from oddsmith.server.statistics.arms import ArmCounts, ArmSum
+from oddsmith.server.statistics.every import FORM, Sums
+
+__all__ = ["ArmCounts", "ArmSum", "FORM", "Sums"]
