@@ -109,17 +109,21 @@ def contenders() -> dict[str, dict[str, Loop]]:
     experts = od.LinearExperts(RNG.normal(size=(64, DIM)) / np.sqrt(DIM))
     over = {
         "GTS": od.GeneralizedThompsonSampling(experts, gamma=0.02),
-        "EXP4": od.EXP4(experts, eta=0.05, gamma=0.02),
-        "EXP4.P": od.EXP4P(experts, steps=10_000),
-        "SquareCB": od.SquareCB(experts, sharpness=50.0),
-        "FastCB": od.FastCB(experts, sharpness=100.0),
-        "Epoch-Greedy": od.EpochGreedy(experts),
-        "elimination": od.RegressorElimination(experts, ROWS[:50]),
+        "EXP4": od.policies.EXP4(experts, eta=0.05, gamma=0.02),
+        "EXP4.P": od.policies.EXP4P(experts, steps=10_000),
+        "SquareCB": od.policies.SquareCB(experts, sharpness=50.0),
+        "FastCB": od.policies.FastCB(experts, sharpness=100.0),
+        "Epoch-Greedy": od.policies.EpochGreedy(experts),
+        "elimination": od.policies.RegressorElimination(experts, ROWS[:50]),
     }
     rows: dict[str, dict[str, Loop]] = {f"{name}, 64 experts": {"oddsmith": ours(p, ROWS)} for name, p in over.items()}
     rows |= {
-        "UCB1": {"mabwiser": mabwiser("UCB1", False), "river": river("UCB"), "oddsmith": ours(od.UCB1(ARMS), CONTEXTS)},
-        "KL-UCB": {"oddsmith": ours(od.KLUCB(ARMS), CONTEXTS)},
+        "UCB1": {
+            "mabwiser": mabwiser("UCB1", False),
+            "river": river("UCB"),
+            "oddsmith": ours(od.policies.UCB1(ARMS), CONTEXTS),
+        },
+        "KL-UCB": {"oddsmith": ours(od.policies.KLUCB(ARMS), CONTEXTS)},
         "Beta Thompson": {
             "mabwiser": mabwiser("ThompsonSampling", False),
             "river": river("ThompsonSampling"),
@@ -138,11 +142,11 @@ def contenders() -> dict[str, dict[str, Loop]]:
             "oddsmith": ours(od.LinearThompsonSampling(DIM, ARMS), CONTEXTS),
         },
         "linear Thompson, shared": {"oddsmith": ours(od.LinearThompsonSampling(DIM), ROWS)},
-        "logistic Thompson": {"oddsmith": ours(od.LogisticThompsonSampling(DIM, ARMS), CONTEXTS)},
-        "GLM-UCB": {"oddsmith": ours(od.GLMUCB(DIM, ARMS), CONTEXTS)},
+        "logistic Thompson": {"oddsmith": ours(od.policies.LogisticThompsonSampling(DIM, ARMS), CONTEXTS)},
+        "GLM-UCB": {"oddsmith": ours(od.policies.GLMUCB(DIM, ARMS), CONTEXTS)},
         "adPredictor": {
             "river (predicts only)": river_ad_predictor(),
-            "oddsmith": ours(od.ProbitThompsonSampling(DIM, ARMS), CONTEXTS),
+            "oddsmith": ours(od.policies.ProbitThompsonSampling(DIM, ARMS), CONTEXTS),
         },
     }
     return rows

@@ -51,7 +51,7 @@ def policy() -> od.GeneralizedThompsonSampling:
 
 def ours(path: Path) -> Any:
     """The log weights by `fit_log`, in one process."""
-    return od.fit_log(policy(), path, reader=od.LogReader(experts=policy().experts.names)).state.log_weights
+    return od.fit_log(policy(), path, reader=od.logs.LogReader(experts=policy().experts.names)).state.log_weights
 
 
 def bare(path: Path) -> Any:

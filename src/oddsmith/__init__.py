@@ -1,224 +1,116 @@
-"""oddsmith: contextual bandits with exact odds.
+"""oddsmith: contextual bandits with exact odds, that is, propensities.
 
 Experts predict. A Policy turns a state and a context into Odds. Drawing from odds makes a Decision. A Loss turns
 prediction and reward into a penalty. The Log is a table of decisions and rewards; a state is a fold over it.
+
+Names are loaded when they are first used, so that `import oddsmith` takes no time. Further names are in the modules:
+`od.policies`, `od.experts`, `od.losses`, `od.logs`, `od.evaluation`, `od.theory`, `od.lab`, `od.claims`, `od.client`,
+`od.errors`.
 """
 
-from oddsmith import theory
-from oddsmith.agent.agent import Agent
-from oddsmith.agent.slate import Slot
-from oddsmith.client import AsyncClient, Client
-from oddsmith.contexts.offers import offered
-from oddsmith.contexts.rewards import RewardScale, binarize
-from oddsmith.core.decision import Decision, Odds, draw
-from oddsmith.core.errors import (
-    AllExpertsRefuted,
-    BadFile,
-    BrokenLog,
-    Conflict,
-    ExpertFailed,
-    Infeasible,
-    InvalidInput,
-    MissingExtra,
-    NoEligibleArm,
-    NoExploration,
-    NoSuchRow,
-    NotPortable,
-    NoVersion,
-    OddsmithError,
-    OddsmithWarning,
-    OrderMatters,
-    OutOfDomain,
-    ServiceError,
-    StoreFailed,
-    TooLarge,
-)
-from oddsmith.core.losses import log_loss, scaled, square_loss
-from oddsmith.core.offer import Offer
-from oddsmith.core.policy import Policy, decide, fold
-from oddsmith.core.uniforms import Uniforms
-from oddsmith.evaluation.calibration import CalibrationMonitor, CalibrationReport, check_calibration
-from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight, replay
-from oddsmith.experts import (
-    Clipped,
-    Cover,
-    Encoded,
-    Experts,
-    FunctionExperts,
-    GivenExperts,
-    Guarded,
-    Isolated,
-    LearningExperts,
-    LinearExperts,
-    ModelExperts,
-    OnnxExperts,
-    PooledForest,
-    PooledRidge,
-    RefittedExperts,
-    Schema,
-    SharedExperts,
-    TableExperts,
-    ball_cover,
-    grid_cover,
-    stack,
-)
-from oddsmith.files.fingerprint import fingerprint
-from oddsmith.files.policy import PolicyFile, read_policy
-from oddsmith.logs import Fit, Log, LogReader, fit_log, log_batches, read_log, read_long, write_log
-from oddsmith.policies import (
-    EXP4,
-    EXP4P,
-    GLMUCB,
-    KLUCB,
-    UCB1,
-    ArmExplanation,
-    BetaThompsonSampling,
-    Bounded,
-    EpochGreedy,
-    Explanation,
-    FastCB,
-    GeneralizedThompsonSampling,
-    Hedged,
-    LinearFamily,
-    LinearThompsonSampling,
-    LinUCB,
-    LogisticFamily,
-    LogisticThompsonSampling,
-    OverExperts,
-    ParticleThompsonSampling,
-    PowerSchedule,
-    ProbitThompsonSampling,
-    RateMixture,
-    RegressorElimination,
-    SquareCB,
-    Windowed,
-    auto,
-    epsilon_greedy,
-    exp4,
-    feel_good,
-    follow_the_leader,
-    hedged,
-    linear_class,
-    logistic_class,
-    squarecb,
-    thompson_sampling,
-    tuned,
-    uniform,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oddsmith import claims, client, evaluation, experts, lab, logs, policies, theory
+    from oddsmith.agent.agent import Agent
+    from oddsmith.agent.slate import Slot
+    from oddsmith.client import AsyncClient, Client
+    from oddsmith.contexts.offers import offered
+    from oddsmith.contexts.rewards import RewardScale, binarize
+    from oddsmith.contexts.schema import Schema
+    from oddsmith.core import errors, losses
+    from oddsmith.core.decision import Decision, Odds, draw
+    from oddsmith.core.errors import BadFile, Conflict, InvalidInput, OddsmithError, ServiceError
+    from oddsmith.core.experts import Experts
+    from oddsmith.core.gts import GeneralizedThompsonSampling
+    from oddsmith.core.losses import log_loss, square_loss
+    from oddsmith.core.offer import Offer
+    from oddsmith.core.policy import Policy, decide, fold
+    from oddsmith.core.uniforms import Uniforms
+    from oddsmith.evaluation.replay import replay
+    from oddsmith.experts import (
+        FunctionExperts,
+        GivenExperts,
+        Guarded,
+        LearningExperts,
+        LinearExperts,
+        ModelExperts,
+        OnnxExperts,
+        RefittedExperts,
+        TableExperts,
+        stack,
+    )
+    from oddsmith.files.fingerprint import fingerprint
+    from oddsmith.files.policy import PolicyFile, read_policy
+    from oddsmith.logs import Log, fit_log, read_log, write_log
+    from oddsmith.policies import (
+        BetaThompsonSampling,
+        Bounded,
+        Hedged,
+        LinearThompsonSampling,
+        LinUCB,
+        Windowed,
+        auto,
+        epsilon_greedy,
+        hedged,
+        thompson_sampling,
+        tuned,
+        uniform,
+    )
 
 __all__ = [
     "Agent",
-    "AllExpertsRefuted",
-    "ArmExplanation",
     "AsyncClient",
     "BadFile",
     "BetaThompsonSampling",
     "Bounded",
-    "BrokenLog",
-    "CalibrationMonitor",
-    "CalibrationReport",
     "Client",
-    "Clipped",
     "Conflict",
-    "Cover",
     "Decision",
-    "EXP4",
-    "EXP4P",
-    "Encoded",
-    "EpochGreedy",
-    "ExpertFailed",
     "Experts",
-    "Explanation",
-    "FastCB",
-    "Fit",
     "FunctionExperts",
-    "GLMUCB",
     "GeneralizedThompsonSampling",
     "GivenExperts",
     "Guarded",
     "Hedged",
-    "Hindsight",
-    "Infeasible",
     "InvalidInput",
-    "Isolated",
-    "KLUCB",
     "LearningExperts",
     "LinUCB",
     "LinearExperts",
-    "LinearFamily",
     "LinearThompsonSampling",
     "Log",
-    "LogReader",
-    "LogisticFamily",
-    "LogisticThompsonSampling",
-    "MissingExtra",
     "ModelExperts",
-    "NoEligibleArm",
-    "NoExploration",
-    "NoSuchRow",
-    "NoVersion",
-    "NotPortable",
     "Odds",
     "OddsmithError",
-    "OddsmithWarning",
     "Offer",
     "OnnxExperts",
-    "OrderMatters",
-    "OutOfDomain",
-    "OverExperts",
-    "ParticleThompsonSampling",
     "Policy",
     "PolicyFile",
-    "PooledForest",
-    "PooledRidge",
-    "PowerSchedule",
-    "ProbitThompsonSampling",
-    "RateMixture",
     "RefittedExperts",
-    "RegressorElimination",
-    "Replayed",
     "RewardScale",
     "Schema",
     "ServiceError",
-    "SharedExperts",
     "Slot",
-    "SquareCB",
-    "StoreFailed",
     "TableExperts",
-    "TooLarge",
-    "UCB1",
     "Uniforms",
     "Windowed",
     "auto",
-    "ball_cover",
     "binarize",
-    "check_calibration",
     "decide",
     "draw",
     "epsilon_greedy",
-    "exp4",
-    "feel_good",
     "fingerprint",
     "fit_log",
     "fold",
-    "follow_the_leader",
-    "grid_cover",
     "hedged",
-    "hindsight",
-    "linear_class",
-    "log_batches",
     "log_loss",
-    "logistic_class",
     "offered",
     "read_log",
-    "read_long",
     "read_policy",
     "replay",
-    "scaled",
     "square_loss",
-    "squarecb",
     "stack",
-    "theory",
     "thompson_sampling",
     "tuned",
     "uniform",
@@ -226,3 +118,54 @@ __all__ = [
 ]
 
 __version__ = "0.2.0"
+
+_MODULES = {
+    "claims": "oddsmith.claims",
+    "client": "oddsmith.client",
+    "errors": "oddsmith.core.errors",
+    "evaluation": "oddsmith.evaluation",
+    "experts": "oddsmith.experts",
+    "lab": "oddsmith.lab",
+    "logs": "oddsmith.logs",
+    "losses": "oddsmith.core.losses",
+    "policies": "oddsmith.policies",
+    "theory": "oddsmith.theory",
+}
+_NAMES = {
+    "oddsmith.agent.agent": "Agent",
+    "oddsmith.agent.slate": "Slot",
+    "oddsmith.client": "AsyncClient Client",
+    "oddsmith.contexts.offers": "offered",
+    "oddsmith.contexts.rewards": "RewardScale binarize",
+    "oddsmith.core.decision": "Decision Odds draw",
+    "oddsmith.core.errors": "BadFile Conflict InvalidInput OddsmithError ServiceError",
+    "oddsmith.core.gts": "GeneralizedThompsonSampling",
+    "oddsmith.core.experts": "Experts",
+    "oddsmith.contexts.schema": "Schema",
+    "oddsmith.core.losses": "log_loss square_loss",
+    "oddsmith.core.offer": "Offer",
+    "oddsmith.core.policy": "Policy decide fold",
+    "oddsmith.core.uniforms": "Uniforms",
+    "oddsmith.evaluation.replay": "replay",
+    "oddsmith.experts": "FunctionExperts GivenExperts Guarded LearningExperts LinearExperts ModelExperts OnnxExperts RefittedExperts TableExperts stack",
+    "oddsmith.files.fingerprint": "fingerprint",
+    "oddsmith.files.policy": "PolicyFile read_policy",
+    "oddsmith.logs": "Log fit_log read_log write_log",
+    "oddsmith.policies": "BetaThompsonSampling Bounded Hedged LinUCB LinearThompsonSampling Windowed auto epsilon_greedy hedged thompson_sampling tuned uniform",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'oddsmith' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

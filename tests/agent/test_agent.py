@@ -155,7 +155,7 @@ def test_8_threads_for_10_seconds_lose_no_reward(any_kernels: str) -> None:
 
 
 def test_gamma_0_is_said_once_per_agent(tmp_path: Path) -> None:
-    with pytest.warns(od.NoExploration, match="off-policy evaluation") as caught:
+    with pytest.warns(od.errors.NoExploration, match="off-policy evaluation") as caught:
         agent = make(gamma=0.0)
     assert len(caught) == 1
     with warnings.catch_warnings():

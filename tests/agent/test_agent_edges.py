@@ -92,7 +92,9 @@ def test_a_guard_sees_through_a_clip() -> None:
     def fails(context: Any) -> Any:
         raise RuntimeError("no")
 
-    bank = od.Guarded(od.Clipped(od.FunctionExperts({"fine": lambda c: [0.2, 0.8], "fails": fails}, ["x", "y"])))
+    bank = od.Guarded(
+        od.experts.Clipped(od.FunctionExperts({"fine": lambda c: [0.2, 0.8], "fails": fails}, ["x", "y"]))
+    )
     assert np.isnan(bank.predict(bank.init(), 0)).all(axis=1).tolist() == [False, True]
 
 
@@ -143,7 +145,7 @@ def test_models_without_a_version_are_saved_with_a_warning(tmp_path: Path) -> No
     Constant.__qualname__ = "Constant"
     bank = od.ModelExperts({"m": Constant()}, ["x", "y"])
     agent = od.Agent(od.GeneralizedThompsonSampling(od.stack(bank), gamma=0.1), seed=1)
-    with pytest.warns(od.NoVersion, match="no version"):
+    with pytest.warns(od.errors.NoVersion, match="no version"):
         agent.save(tmp_path / "agent.npz")
 
 
@@ -167,10 +169,10 @@ def test_an_exception_of_a_model_says_whose_it_is() -> None:
     def broken(context: Any) -> Any:
         raise KeyError("nope")
 
-    with pytest.raises(od.ExpertFailed, match=r"^expert 'broken' raised KeyError: 'nope'$") as caught:
+    with pytest.raises(od.errors.ExpertFailed, match=r"^expert 'broken' raised KeyError: 'nope'$") as caught:
         od.FunctionExperts({"fine": lambda c: [0.1], "broken": broken}, ["x"]).predict((), 0)
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(od.ExpertFailed, match=r"^model 'm' raised NotFittedError: .*not fitted"):
+    with pytest.raises(od.errors.ExpertFailed, match=r"^model 'm' raised NotFittedError: .*not fitted"):
         od.ModelExperts({"m": LogisticRegression()}, ["x", "y"]).predict((), [1.0])
 
 

@@ -108,7 +108,7 @@ def gts(experts: od.Experts) -> od.Policy:
 
 POLICIES: dict[str, tuple[od.Policy, dict[str, Any], type[OddsmithError], str]] = {
     "tables": (gts(od.TableExperts(np.full((1, 1, 2), 0.5))), {"arms": ["a"]}, od.InvalidInput, "TableExperts"),
-    "ucb1": (od.UCB1(2), {"arms": ["a", "b"]}, od.InvalidInput, "UCB1"),
+    "ucb1": (od.policies.UCB1(2), {"arms": ["a", "b"]}, od.InvalidInput, "UCB1"),
     "linucb of each arm": (od.LinUCB(2, n_arms=2), {"arms": {"a": [1.0, 2.0]}}, od.InvalidInput, "LinUCB"),
     "an unknown arm of fixed ones": (gts(FIXED), {"arms": ["a", "x"]}, od.InvalidInput, "'x'"),
     "floors that cannot hold": (

@@ -149,7 +149,7 @@ def test_a_batch_that_is_refused_has_not_taught_the_learners() -> None:
     batch = agent.decide_batch(np.stack([F, F]))
     assert batch.advice is not None
     refuted = batch._replace(advice=np.array([batch.advice[0], [1.0, 1.0]]))
-    with pytest.raises(od.AllExpertsRefuted):
+    with pytest.raises(od.errors.AllExpertsRefuted):
         agent.learn(refuted, [0, 0])
     assert agent.state.experts.seen.sum() == 0
     agent.learn(batch, [0, 1])
@@ -161,7 +161,7 @@ def test_a_batch_that_is_refused_has_not_taught_the_learners() -> None:
 )
 def test_a_state_that_is_no_tree_of_arrays_is_not_saved(state: Any, tmp_path: Path) -> None:
     agent = od.Agent(od.GeneralizedThompsonSampling(Counter(state), gamma=0.1), seed=1)
-    with pytest.raises(od.NotPortable, match="tree of arrays"):
+    with pytest.raises(od.errors.NotPortable, match="tree of arrays"):
         agent.save(tmp_path / "agent.npz")
     assert not list(tmp_path.iterdir())
 
@@ -212,7 +212,7 @@ def test_float32_scores_far_out_stay_probabilities(any_kernels: str) -> None:
 def test_classes_that_are_not_the_arms_are_refused() -> None:
     x = np.random.default_rng(0).normal(size=(90, 2))
     model = LogisticRegression().fit(x, np.repeat(["a", "b", "d"], 30))
-    with pytest.raises(od.ExpertFailed, match="classes among the arms"):
+    with pytest.raises(od.errors.ExpertFailed, match="classes among the arms"):
         od.ModelExperts({"m": model}, ["b", "a", "c"]).predict((), x[0])
 
 
@@ -225,7 +225,7 @@ def test_predictions_of_unusual_types(any_kernels: str, dtype: Any) -> None:
 
 
 def test_schedule_with_an_array_of_steps_for_one_context(any_kernels: str) -> None:
-    policy = od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(2)), gamma=od.PowerSchedule(1.0, 1.0))
+    policy = od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(2)), gamma=od.policies.PowerSchedule(1.0, 1.0))
     odds = policy.odds(policy.init(), np.array([[1.0, 1.0], [0.0, 0.0]]), step=np.array([1, 2, 4])).propensities
     np.testing.assert_allclose(odds[:, 1], [0.5, 0.25, 0.125])
 

@@ -199,7 +199,7 @@ def test_what_is_wrong_is_refused_in_a_sentence_and_costs_no_step(place: int) ->
 
 def test_a_refusal_half_way_gives_all_steps_back() -> None:
     unnamed = od.Agent(od.BetaThompsonSampling(3, gamma=0.1), seed=7)
-    with pytest.raises(od.NoEligibleArm, match="slots must be at most as many as the arms"):
+    with pytest.raises(od.errors.NoEligibleArm, match="slots must be at most as many as the arms"):
         unnamed.decide_slate(None, slots=4)
     assert unnamed.steps == 0
 
@@ -207,7 +207,7 @@ def test_a_refusal_half_way_gives_all_steps_back() -> None:
         return 0.5 if context["slot"] < 3 else 1 / 0
 
     agent = od.Agent(od.GeneralizedThompsonSampling(od.FunctionExperts({"one": fails}), gamma=0.1), seed=7)
-    with pytest.raises(od.ExpertFailed):
+    with pytest.raises(od.errors.ExpertFailed):
         agent.decide_slate({}, arms=list(SIX))
     assert agent.steps == 0
     assert agent.decide_slate({}, arms=list(SIX), slots=2)[0].step == 1

@@ -55,7 +55,12 @@ def model(thing: Any, **settings: Any) -> od.ModelExperts:
     return od.ModelExperts({"m": thing}, **({"arms": ("x", "y", "z")} | settings))
 
 
-InvalidInput, Infeasible, ExpertFailed, BadFile = od.InvalidInput, od.Infeasible, od.ExpertFailed, od.BadFile
+InvalidInput, Infeasible, ExpertFailed, BadFile = (
+    od.InvalidInput,
+    od.errors.Infeasible,
+    od.errors.ExpertFailed,
+    od.BadFile,
+)
 WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     # settings of the policy
     "prior sums to 0.97": (
@@ -85,11 +90,11 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "gamma NaN": (InvalidInput, "gamma must be in", lambda: gts(gamma=NAN)),
     "gamma True": (InvalidInput, "gamma must be a number", lambda: gts(gamma=True)),
     "schedule leaves [0, 1]": (InvalidInput, "the schedule gave 2.0", lambda: agent(gamma=lambda t: 2.0).decide(F)),
-    "schedule cap": (InvalidInput, r"cap must be in \[0, 1\]", lambda: od.PowerSchedule(1.0, cap=2)),
+    "schedule cap": (InvalidInput, r"cap must be in \[0, 1\]", lambda: od.policies.PowerSchedule(1.0, cap=2)),
     "share -1": (InvalidInput, "share must be in", lambda: gts(share=-1)),
     "optimism -1": (InvalidInput, "optimism must be in", lambda: gts(optimism=-1)),
     "loss not a function": (InvalidInput, "loss must be a function", lambda: gts(loss="square")),
-    "beta 0": (InvalidInput, "beta must be in", lambda: od.scaled(od.log_loss, 0)),
+    "beta 0": (InvalidInput, "beta must be in", lambda: od.losses.scaled(od.log_loss, 0)),
     "experts are a list": (InvalidInput, "experts must be a bank", lambda: od.GeneralizedThompsonSampling([1])),  # type: ignore[arg-type]
     "merge of nothing": (InvalidInput, "merge needs at least one state", lambda: gts().merge()),
     "floor over cap": (Infeasible, "floors must not exceed caps", lambda: od.Bounded(gts(), floors=0.5, caps=0.2)),
@@ -167,17 +172,25 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         "banks must agree on the arms",
         lambda: od.stack(model(Square()), od.ModelExperts({"n": Square()}, ("p", "q"))),
     ),
-    "cover radius 0": (InvalidInput, "radius must be in", lambda: od.ball_cover(2, 1.0, radius=0)),
-    "cover dim 1.5": (InvalidInput, "dim must be a whole number", lambda: od.ball_cover(1.5, 1.0, radius=0.1)),  # type: ignore[arg-type]
-    "cover box inside out": (InvalidInput, "low must be below high", lambda: od.grid_cover([1.0], [0.0], radius=0.1)),
-    "cover too large": (od.TooLarge, "would fit", lambda: od.ball_cover(40, 1.0, radius=0.1)),
+    "cover radius 0": (InvalidInput, "radius must be in", lambda: od.experts.ball_cover(2, 1.0, radius=0)),
+    "cover dim 1.5": (InvalidInput, "dim must be a whole number", lambda: od.experts.ball_cover(1.5, 1.0, radius=0.1)),  # type: ignore[arg-type]
+    "cover box inside out": (
+        InvalidInput,
+        "low must be below high",
+        lambda: od.experts.grid_cover([1.0], [0.0], radius=0.1),
+    ),
+    "cover too large": (od.errors.TooLarge, "would fit", lambda: od.experts.ball_cover(40, 1.0, radius=0.1)),
     # decisions
     "policy a dict": (InvalidInput, "policy must have the verbs", lambda: od.Agent({}, seed=1)),  # type: ignore[arg-type]
     "seed 0.5": (InvalidInput, "seed must be an integer", lambda: od.Agent(gts(gamma=0.1), seed=0.5)),  # type: ignore[arg-type]
     "two names for three arms": (InvalidInput, "got 2 names for 3 arms", lambda: agent(arms=("x", "y")).decide(F)),
     "eligible a stranger": (InvalidInput, "got 'w'", lambda: agent().decide(F, eligible=["x", "w"])),
-    "eligible nobody": (od.NoEligibleArm, "at least one arm", lambda: agent().decide(F, eligible=[])),
-    "eligible all False": (od.NoEligibleArm, "at least one arm", lambda: agent().decide(F, eligible=[False] * 3)),
+    "eligible nobody": (od.errors.NoEligibleArm, "at least one arm", lambda: agent().decide(F, eligible=[])),
+    "eligible all False": (
+        od.errors.NoEligibleArm,
+        "at least one arm",
+        lambda: agent().decide(F, eligible=[False] * 3),
+    ),
     "eligible too short": (InvalidInput, "mask of the 3 arms", lambda: agent().decide(F, eligible=[True, False])),
     "eligible without names": (InvalidInput, "boolean mask where", lambda: agent(arms=None).decide(F, eligible=[0, 1])),
     "eligible a list of ints": (InvalidInput, "boolean mask", lambda: gts().odds(gts().init(), F, eligible=[0])),  # type: ignore[arg-type]
@@ -198,8 +211,8 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         "log weights it was drawn with",
         lambda: learn(1, advice=np.array([NAN, 0.5])),
     ),
-    "prediction 1.5, log loss": (od.OutOfDomain, "1.5 of expert", lambda: learn(1, advice=np.array([1.5, 0.5]))),
-    "everyone was sure of 1": (od.AllExpertsRefuted, "probability zero", lambda: learn(0, advice=np.ones(2))),
+    "prediction 1.5, log loss": (od.errors.OutOfDomain, "1.5 of expert", lambda: learn(1, advice=np.array([1.5, 0.5]))),
+    "everyone was sure of 1": (od.errors.AllExpertsRefuted, "probability zero", lambda: learn(0, advice=np.ones(2))),
     "optimism without bonus": (
         InvalidInput,
         "bonus",
@@ -226,8 +239,8 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         lambda: agent().decide(F)._replace(context=object()).to_json(),
     ),
     "kernels cuda": (InvalidInput, "kernels must be one of auto, numba, numpy", lambda: kernels.use("cuda")),
-    "save a lambda": (od.NotPortable, "<lambda>", lambda: save_with(lambda g, r: (g - r) ** 2)),
-    "save a local function": (od.NotPortable, "<locals>", lambda: save_with(local_loss(None, None))),
+    "save a lambda": (od.errors.NotPortable, "<lambda>", lambda: save_with(lambda g, r: (g - r) ** 2)),
+    "save a local function": (od.errors.NotPortable, "<locals>", lambda: save_with(local_loss(None, None))),
     "load of a missing file": (
         BadFile,
         "must be a file that Agent.save wrote",

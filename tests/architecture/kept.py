@@ -18,8 +18,11 @@ FILE = Path(__file__).with_name("kept_names.txt")
 SOURCE = Path(oddsmith.__file__).parent
 METRICS = SOURCE.parents[1] / "docs" / "reference" / "metrics.md"
 
-_MODULES = "audit client client.openfeature episodes evaluation experts files kernels lab logs policies reports"
-MODULES = ("oddsmith", *(f"oddsmith.{name}" for name in f"{_MODULES} service.keys storage theory worlds".split()))
+_MODULES = (
+    "client client.openfeature core.errors core.kernels core.losses evaluation experts files.reports lab lab.episodes "
+    "lab.worlds logs policies server.audit server.http.keys server.store theory"
+)
+MODULES = ("oddsmith", *(f"oddsmith.{name}" for name in _MODULES.split()))
 
 
 def kept_names() -> list[str]:

@@ -58,7 +58,9 @@ def test_generalized_thompson_sampling(loss: str, eta: float, gamma: float, opti
 def test_squarecb(first: bool) -> None:
     for arms, delta, prior in ((2, 0.3, 0.2), (2, 0.2, 0.7), (3, 0.4, 0.5)):
         world = World(delta, prior, arms, first)
-        policy = od.SquareCB(od.GivenExperts(["1", "2"]), sharpness=12.0, oracle="mixture", prior=[prior, 1 - prior])
+        policy = od.policies.SquareCB(
+            od.GivenExperts(["1", "2"]), sharpness=12.0, oracle="mixture", prior=[prior, 1 - prior]
+        )
         found = exact(world, GapWeighting(12.0), STEPS)
         np.testing.assert_allclose(found, enumerated(policy, world, "log"), rtol=1e-12)
 

@@ -83,8 +83,8 @@ def test_files_that_we_wrote_are_read_as_they_are_and_told_in_euros(log: od.Log,
     names = od.Log(arm=log.arm, reward=log.reward, fingerprint=["f"] * len(log), arms=log.arms)
     for suffix in ("csv", "jsonl"):
         od.write_log(names, f"exported.{suffix}")
-        assert od.LogReader().is_own(f"exported.{suffix}")
-    assert not od.LogReader().is_own("euros.csv")
+        assert od.logs.LogReader().is_own(f"exported.{suffix}")
+    assert not od.logs.LogReader().is_own("euros.csv")
 
 
 def test_rewards_that_look_like_shares_are_doubted(log: od.Log, capsys: Any) -> None:

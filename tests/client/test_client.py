@@ -209,7 +209,7 @@ def test_a_key_is_not_shown() -> None:
 
 def test_without_httpx_the_extra_is_named(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(od.MissingExtra, match=r"AsyncClient needs the extra oddsmith\[client\]"):
+    with pytest.raises(od.errors.MissingExtra, match=r"AsyncClient needs the extra oddsmith\[client\]"):
         od.AsyncClient("http://127.0.0.1:8000")
 
 

@@ -108,7 +108,7 @@ class Middle:
 
 FUNCTIONS = od.FunctionExperts({"by hand": by_hand, "by city": by_city}, ARMS)
 MODELS = od.ModelExperts({"shares": Shares()}, ARMS)
-LINES = od.Encoded(od.LinearExperts(np.linspace(-0.1, 0.1, 3 * 2 * 7).reshape(3, 2, 7), arms=ARMS), SCHEMA)
+LINES = od.experts.Encoded(od.LinearExperts(np.linspace(-0.1, 0.1, 3 * 2 * 7).reshape(3, 2, 7), arms=ARMS), SCHEMA)
 REFITTED = od.RefittedExperts(ARMS, {"middle": Middle()}, first=2, schema=SCHEMA)
 
 
@@ -134,25 +134,27 @@ DOORS: dict[str, Door] = {
     "refitted": Door(lambda: weighed(REFITTED), "schema"),
     "stack": Door(lambda: weighed(od.stack(FUNCTIONS, LINES)), "schema"),
     "guarded": Door(lambda: weighed(od.Guarded(od.stack(FUNCTIONS, LINES))), "any"),
-    "clipped": Door(lambda: weighed(od.Clipped(LINES)), "schema", FEW),
-    "exp4": Door(lambda: od.EXP4(FUNCTIONS, 0.5, gamma=0.1), "any", FEW),
-    "squarecb": Door(lambda: od.SquareCB(FUNCTIONS, 10.0), "any", FEW),
-    "exp4p": Door(lambda: od.EXP4P(FUNCTIONS, 100), "any", FEW),
+    "clipped": Door(lambda: weighed(od.experts.Clipped(LINES)), "schema", FEW),
+    "exp4": Door(lambda: od.policies.EXP4(FUNCTIONS, 0.5, gamma=0.1), "any", FEW),
+    "squarecb": Door(lambda: od.policies.SquareCB(FUNCTIONS, 10.0), "any", FEW),
+    "exp4p": Door(lambda: od.policies.EXP4P(FUNCTIONS, 100), "any", FEW),
     "hedged": Door(lambda: od.Bounded(od.hedged(FUNCTIONS), 0.1), "any", FEW),
-    "mixture of rates": Door(lambda: od.RateMixture(FUNCTIONS), "any", FEW),
-    "fastcb": Door(lambda: od.FastCB(FUNCTIONS, 10.0), "any", FEW),
-    "epoch greedy": Door(lambda: od.EpochGreedy(FUNCTIONS), "any", FEW),
+    "mixture of rates": Door(lambda: od.policies.RateMixture(FUNCTIONS), "any", FEW),
+    "fastcb": Door(lambda: od.policies.FastCB(FUNCTIONS, 10.0), "any", FEW),
+    "epoch greedy": Door(lambda: od.policies.EpochGreedy(FUNCTIONS), "any", FEW),
     "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any", FEW),
     "bounded": Door(lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema", FEW),
     "auto": Door(lambda: od.auto(ARMS, size="small"), "names"),
     "auto, schema": Door(lambda: od.auto(ARMS, schema=SCHEMA), "schema"),
     "linucb": Door(lambda: od.LinUCB(n_arms=2, schema=SCHEMA), "schema"),
-    "glm ucb": Door(lambda: od.GLMUCB(n_arms=2, schema=SCHEMA), "schema"),
+    "glm ucb": Door(lambda: od.policies.GLMUCB(n_arms=2, schema=SCHEMA), "schema"),
     "linear thompson": Door(lambda: od.LinearThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
-    "logistic thompson": Door(lambda: od.LogisticThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
-    "probit thompson": Door(lambda: od.ProbitThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
+    "logistic thompson": Door(
+        lambda: od.policies.LogisticThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"
+    ),
+    "probit thompson": Door(lambda: od.policies.ProbitThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
     "beta thompson": Door(lambda: od.BetaThompsonSampling(2, gamma=0.1), "nothing", FEW),
-    "ucb1": Door(lambda: od.UCB1(2), "nothing", FEW),
+    "ucb1": Door(lambda: od.policies.UCB1(2), "nothing", FEW),
 }
 REFUSED: dict[str, dict[str, str]] = {  # by what a door reads: the conditions it refuses, and the words it says
     "any": {},
@@ -183,9 +185,9 @@ ARRAY_DOORS: dict[str, tuple[Callable[[], Any], bool]] = {  # and whether it tak
     "models": (lambda: weighed(od.ModelExperts({"s": Sums()}, ARMS)), True),
     "linucb": (lambda: od.LinUCB(3, 2), False),
     "linear thompson": (lambda: od.LinearThompsonSampling(3, 2), False),
-    "logistic thompson": (lambda: od.LogisticThompsonSampling(3, 2), False),
-    "probit thompson": (lambda: od.ProbitThompsonSampling(3, 2), False),
-    "glm ucb": (lambda: od.GLMUCB(3, 2), False),
+    "logistic thompson": (lambda: od.policies.LogisticThompsonSampling(3, 2), False),
+    "probit thompson": (lambda: od.policies.ProbitThompsonSampling(3, 2), False),
+    "glm ucb": (lambda: od.policies.GLMUCB(3, 2), False),
 }
 ARRAY_FORMS: dict[str, Callable[[Any], Any]] = {
     "array": lambda rows: np.array(rows, dtype=np.float64),

@@ -42,7 +42,7 @@ from oddsmith.logs.table import Log
 
 def agent_of(make: Callable[[], Any]) -> od.Agent:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", od.NoExploration)  # for some of them
+        warnings.simplefilter("ignore", od.errors.NoExploration)  # for some of them
         return od.Agent(make(), seed=3, arms=ARMS)
 
 
@@ -121,7 +121,7 @@ def test_one_form_after_another() -> None:
     for other in ({"age": 3}, frame(ROWS).iloc[0], [1.0, 2.0, 3.0], [1.0]):
         agent.learn(agent.decide(other), 1)
         assert np.isfinite(agent.explain(other).propensities).all()
-    doors: list[Any] = [od.LinUCB(2, 2), od.ParticleThompsonSampling(od.LogisticFamily(), 2)]
+    doors: list[Any] = [od.LinUCB(2, 2), od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2)]
     for door in doors:
         with pytest.raises(od.InvalidInput, match=r"got a dict: give the policy a schema=Schema"):
             door.odds(door.init(), {"age": 3})
@@ -134,7 +134,7 @@ def test_a_row_for_each_arm(form: str) -> None:
     for make in (
         lambda: od.LinUCB(schema=SCHEMA),
         lambda: od.LinearThompsonSampling(schema=SCHEMA, directions=64),
-        lambda: od.ParticleThompsonSampling(od.LogisticFamily(), schema=SCHEMA, n_particles=64),
+        lambda: od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), schema=SCHEMA, n_particles=64),
         lambda: od.auto(ARMS, schema=SCHEMA, rows_per_arm=True, size="small"),
     ):
         check_cell(make, offers, offers, None)

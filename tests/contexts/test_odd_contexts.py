@@ -267,14 +267,14 @@ def test_reward_models_of_contexts_without_numbers() -> None:
 def test_linear_scores_are_called_so() -> None:
     """A straight line leaves [0, 1], so explanations do not call it a reward."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", od.NoExploration)
+        warnings.simplefilter("ignore", od.errors.NoExploration)
         agent = od.Agent(od.LinUCB(1, 2, ridge=0.01), seed=1)
     for _ in range(5):
         agent.learn(agent.decide([1.0]), 1)
     explained: Any = agent.explain([3.0])
     assert explained.mean.max() > 1
     assert "mean linear score" in str(explained)
-    particles = od.ParticleThompsonSampling(od.LinearFamily(), 1, n_particles=64)
+    particles = od.policies.ParticleThompsonSampling(od.policies.LinearFamily(), 1, n_particles=64)
     assert "mean linear score" in str(particles.explain(particles.init(), np.ones((2, 1))))
 
 

@@ -134,7 +134,7 @@ def test_the_drawn_arm_alone_is_learnt_from_also_where_nothing_is_known_of_it(fo
 
 
 def test_features_may_come_later_and_memories_of_arms_stay() -> None:
-    bank = od.SharedExperts((od.PooledRidge(pull=4.0),))
+    bank = od.experts.SharedExperts((od.experts.PooledRidge(pull=4.0),))
     policy = od.GeneralizedThompsonSampling(bank, od.square_loss, gamma=0.1)
     agent = od.Agent(policy, seed=2)
     for _ in range(30):

@@ -118,7 +118,7 @@ def test_an_agent_takes_a_state() -> None:
     odds = first.policy.odds(first.state, od.offered([0.1, 0.2], arms)).propensities
     assert second.decide([0.1, 0.2], arms=arms).propensities.tolist() == odds.tolist()
     with pytest.raises(od.InvalidInput, match="state must be one of"):
-        od.Agent(od.UCB1(2), seed=1, state=first.state)
+        od.Agent(od.policies.UCB1(2), seed=1, state=first.state)
 
 
 def test_an_agent_of_offers_is_saved_and_goes_on(tmp_path: Any) -> None:

@@ -150,7 +150,13 @@ TWINS: dict[str, Any] = {
     "guarded": (od.Guarded(functions(NAMES)), od.Guarded(functions()), float, float, NAMES),
     "stack": (od.stack(functions(NAMES)), od.stack(functions()), float, float, NAMES),
     "linear": (LINEAR_BANK, LINEAR_BANK, lambda u: TABLE, lambda u: None, ROWS),
-    "clipped": (od.Clipped(LINEAR_BANK), od.Clipped(LINEAR_BANK), lambda u: TABLE, lambda u: None, ROWS),
+    "clipped": (
+        od.experts.Clipped(LINEAR_BANK),
+        od.experts.Clipped(LINEAR_BANK),
+        lambda u: TABLE,
+        lambda u: None,
+        ROWS,
+    ),
     "given": (*[od.GivenExperts(["a", "b"])] * 2, *[lambda u: np.outer([u, 1 - u], np.arange(5) / 5)] * 2, NAMES),
     "models": (
         od.ModelExperts({"first": Mean(0), "last": Mean(-1)}, NAMES, TABLE),
@@ -159,8 +165,8 @@ TWINS: dict[str, Any] = {
         ROWS,
     ),
     "encoded": (
-        od.Encoded(LINEAR_BANK, od.Schema(numbers=("x", "y", "z"))),
-        od.Encoded(LINEAR_BANK, None, od.Schema(numbers=("x", "y", "z"))),
+        od.experts.Encoded(LINEAR_BANK, od.Schema(numbers=("x", "y", "z"))),
+        od.experts.Encoded(LINEAR_BANK, None, od.Schema(numbers=("x", "y", "z"))),
         lambda u: [dict(zip("xyz", row, strict=True)) for row in TABLE],
         lambda u: None,
         {name: dict(zip("xyz", row, strict=True)) for name, row in ROWS.items()},
@@ -226,8 +232,8 @@ def test_batches_of_different_sizes_go_through_json() -> None:
 
 def test_fixed_arms_must_be_both_offered_and_eligible() -> None:
     agent = od.Agent(od.auto(["a", "b", "c"]), seed=1)
-    with pytest.raises(od.NoEligibleArm, match="none that is also among the arms of the call"):
+    with pytest.raises(od.errors.NoEligibleArm, match="none that is also among the arms of the call"):
         agent.decide({}, arms=["a", "b"], eligible=["c"])
-    with pytest.raises(od.NoEligibleArm, match="none that is also among the arms of the call"):
+    with pytest.raises(od.errors.NoEligibleArm, match="none that is also among the arms of the call"):
         agent.decide_batch([{}, {}], arms=[["a", "b"], ["c"]], eligible=["c"])
     assert agent.decide_batch([{}, {}], arms=[["a", "c"], ["c"]], eligible=["c"]).arm.tolist() == ["c", "c"]

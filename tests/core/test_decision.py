@@ -185,7 +185,7 @@ def test_only_decisions_of_one_shape_are_stacked() -> None:
 
 
 def test_fold_leaves_it_to_a_policy_that_knows_how() -> None:
-    class Knowing(od.UCB1):
+    class Knowing(od.policies.UCB1):
         def fold(self, state: Any, decisions: od.Decision, rewards: Any) -> Any:
             return (state, decisions.arm.tolist(), rewards.tolist())
 
@@ -194,7 +194,7 @@ def test_fold_leaves_it_to_a_policy_that_knows_how() -> None:
     with pytest.raises(od.InvalidInput, match=r"^decisions must be a sequence, or one decision with a leading axis"):
         od.fold(Knowing(2), (), one, [1])
     with pytest.raises(od.InvalidInput, match=r"rewards must match the decisions one to one, shape \(2,\); got \(3,\)"):
-        od.fold(od.UCB1(2), od.UCB1(2).init(), [one, one], [0, 1, 1])
+        od.fold(od.policies.UCB1(2), od.policies.UCB1(2).init(), [one, one], [0, 1, 1])
 
 
 def test_fold_of_batches_gives_each_update_its_rows() -> None:
@@ -240,4 +240,4 @@ def test_a_policy_has_three_verbs(verb: str) -> None:
     for missing in (type("Mute", (), verbs)(), type("Odd", (od.Policy,), verbs)()):
         with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs init, .*; got (Mute|Odd)"):
             check_policy(missing)
-    check_policy(od.UCB1(2))
+    check_policy(od.policies.UCB1(2))

@@ -12,7 +12,7 @@ F = np.array([[0.9, 0.2, 0.1], [0.1, 0.8, 0.3], [0.3, 0.3, 0.7]])
 
 
 def test_gamma_schedule_counts_decisions_or_else_rewards(any_kernels: str) -> None:
-    schedule = od.PowerSchedule(scale=1.0, power=0.5)
+    schedule = od.policies.PowerSchedule(scale=1.0, power=0.5)
     policy = od.GeneralizedThompsonSampling(BANK, gamma=schedule)
     state = policy.init()
     one_sided = np.array([[0.9, 0.1]] * 3)
@@ -64,7 +64,7 @@ def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: st
     wrong = np.array([[0.5, 0.5], [1.0, 0.5], [0.5, 0.5]])
     decision = od.decide(policy, state, wrong, 0.1)
     before = state.log_weights.copy()
-    with pytest.raises(od.AllExpertsRefuted):
+    with pytest.raises(od.errors.AllExpertsRefuted):
         policy.update(state, decision, 0.0)
     np.testing.assert_array_equal(state.log_weights, before)
 
@@ -72,13 +72,13 @@ def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: st
 def test_own_loss_that_leaves_its_domain_is_named(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, gamma=0.0)
     decision = od.decide(policy, policy.init(), np.array([[1.2, 0.5], [0.5, 0.5], [0.2, 0.1]]), 0.1)
-    with pytest.raises(od.OutOfDomain, match=r"NaN for 1\.2 of expert 'a'"):
+    with pytest.raises(od.errors.OutOfDomain, match=r"NaN for 1\.2 of expert 'a'"):
         policy.update(policy.init(), decision, 1.0)
 
 
 def test_merge_refuses_where_order_matters() -> None:
     policy = od.GeneralizedThompsonSampling(BANK, share=0.1, gamma=0.0)
-    with pytest.raises(od.OrderMatters, match=r"share=0\.1"):
+    with pytest.raises(od.errors.OrderMatters, match=r"share=0\.1"):
         policy.merge(policy.init(), policy.init())
 
 
@@ -87,7 +87,7 @@ def test_explain_takes_the_odds_apart(any_kernels: str) -> None:
     asleep = np.vstack([F[:2], np.full((1, 3), np.nan)])
     for f, eligible in ((F, None), (asleep, np.array([True, True, False]))):
         parts = policy.explain(policy.init(), f, eligible=eligible)
-        assert isinstance(parts, od.Explanation)
+        assert isinstance(parts, od.policies.Explanation)
         whole = (1 - 0.2) * parts.weights @ parts.ballots + parts.uniform
         np.testing.assert_allclose(whole, parts.propensities, atol=1e-15)
     table = str(parts)

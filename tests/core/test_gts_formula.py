@@ -89,7 +89,7 @@ def test_the_posterior_is_the_formula(any_kernels: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["square", "log", "feel-good"])
 def test_a_scaled_loss_is_a_smaller_eta(any_kernels: str, name: str, rewards: Any) -> None:
     plain = gts(**SETTINGS[name])
-    scaled = gts(**SETTINGS[name] | {"loss": od.scaled(plain.loss, 2.5), "eta": 2.5 * plain.eta})
+    scaled = gts(**SETTINGS[name] | {"loss": od.losses.scaled(plain.loss, 2.5), "eta": 2.5 * plain.eta})
     made, _ = decisions(plain, 3)
     for folding in (True, False):
         one, other = plain.init(), scaled.init()
@@ -192,7 +192,7 @@ def test_merging_parts_is_learning_the_whole(prior: list[float]) -> None:
 def test_an_explanation_adds_up_to_the_odds(eligible: Any) -> None:
     said = SAID.copy()
     said[2] = np.nan
-    policy = gts(gamma=od.PowerSchedule(0.4, 0.5))
+    policy = gts(gamma=od.policies.PowerSchedule(0.4, 0.5))
     parts = policy.explain(policy.init(), said, eligible=eligible, step=4)
     assert parts.names == NAMES
     assert parts.arms == ("0", "1", "2")
@@ -214,7 +214,7 @@ def test_an_explanation_adds_up_to_the_odds(eligible: Any) -> None:
     assert len(wide.arms) == 6
     wider = policy.explain(policy.init((2,)), np.stack([np.hstack([SAID, SAID])] * 2), step=np.array([1, 1]))
     np.testing.assert_allclose(wider.uniform, np.full((2, 6), 0.4 / 6))
-    with pytest.raises(od.NoEligibleArm, match=r"^at least one arm must be eligible; got none$"):
+    with pytest.raises(od.errors.NoEligibleArm, match=r"^at least one arm must be eligible; got none$"):
         policy.explain(policy.init(), said, eligible=np.zeros(3, dtype=np.bool_))
 
 

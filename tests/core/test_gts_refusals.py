@@ -41,7 +41,7 @@ def test_what_merge_refuses() -> None:
         (gts(share=0.25, discount=0.5), "fixed experts, share=0.25 and discount=0.5$"),
         (od.GeneralizedThompsonSampling(Learning(NAMES), gamma=0.0), "experts that learn, share=0 and discount=1$"),
     ):
-        with pytest.raises(od.OrderMatters, match=fixed + why):
+        with pytest.raises(od.errors.OrderMatters, match=fixed + why):
             policy.merge(policy.init())
     with pytest.raises(od.InvalidInput, match=r"^merge needs at least one state; got none$"):
         gts().merge()
@@ -65,7 +65,7 @@ def test_experts_that_learn_are_taught_after_they_were_judged(any_kernels: str) 
         forgetful.update(forgetful.init(), made[0], 1.0)
     with pytest.raises(od.InvalidInput, match=r"^experts that learn must say learns = True; Silent overrides update"):
         od.GeneralizedThompsonSampling(Silent(NAMES))
-    for wrapped in (od.Clipped(BANK, 0.1, 0.9), od.stack(BANK, od.GivenExperts(("d",))), od.Guarded(BANK)):
+    for wrapped in (od.experts.Clipped(BANK, 0.1, 0.9), od.stack(BANK, od.GivenExperts(("d",))), od.Guarded(BANK)):
         od.GeneralizedThompsonSampling(wrapped, gamma=0.0)  # they hand update on, and learn nothing themselves
 
 
@@ -137,11 +137,11 @@ def test_a_loss_outside_its_domain_is_named_with_its_expert(slept: bool) -> None
     said = np.array([[0.5, 0.5], [np.nan if slept else 0.5] * 2, [1.25, 1.25]])
     one = od.decide(policy, policy.init(), said, 0.5)
     with pytest.raises(
-        od.OutOfDomain, match=r"^loss must be a number for any prediction; got NaN for 1.25 of expert 'c'"
+        od.errors.OutOfDomain, match=r"^loss must be a number for any prediction; got NaN for 1.25 of expert 'c'"
     ):
         policy.update(policy.init(), one, 1.0)
     two = od.Decision.stacked([one, one])
-    with pytest.raises(od.OutOfDomain, match=r"got NaN for 1.25 of expert 'c'$"):
+    with pytest.raises(od.errors.OutOfDomain, match=r"got NaN for 1.25 of expert 'c'$"):
         policy.update(policy.init((2,)), two, np.array([1.0, 0.0]))
 
 

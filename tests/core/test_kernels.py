@@ -22,7 +22,7 @@ def test_without_numba_auto_is_numpy_and_numba_says_what_to_install(monkeypatch:
     monkeypatch.setitem(sys.modules, "oddsmith.experts.kernels.twins", None)
     kernels.use("auto")
     assert kernels.compiled() is None
-    with pytest.raises(od.MissingExtra, match=r"oddsmith\[fast\]"):
+    with pytest.raises(od.errors.MissingExtra, match=r"oddsmith\[fast\]"):
         kernels.use("numba")
     monkeypatch.undo()
     kernels.use("auto")
@@ -31,7 +31,7 @@ def test_without_numba_auto_is_numpy_and_numba_says_what_to_install(monkeypatch:
 
 def test_without_onnxruntime_the_extra_is_named(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(od.MissingExtra, match=r"oddsmith\[models\]"):
+    with pytest.raises(od.errors.MissingExtra, match=r"oddsmith\[models\]"):
         od.OnnxExperts({"m": b"any"}, ("x",))
 
 
@@ -49,6 +49,6 @@ def test_the_environment_chooses() -> None:
 
 
 def test_warnings_and_errors_have_one_root_each() -> None:
-    assert issubclass(od.NoExploration, od.OddsmithWarning)
-    assert issubclass(od.MissingExtra, od.OddsmithError)
-    assert issubclass(od.OddsmithWarning, UserWarning)
+    assert issubclass(od.errors.NoExploration, od.errors.OddsmithWarning)
+    assert issubclass(od.errors.MissingExtra, od.OddsmithError)
+    assert issubclass(od.errors.OddsmithWarning, UserWarning)

@@ -75,7 +75,7 @@ def test_what_nobody_knows_is_refused() -> None:
     with pytest.raises(od.InvalidInput, match=told):
         later.learn(decision, 1)
     assert later.posterior() == {"low": 0.5, "high": 0.5}
-    mixture = od.Agent(od.RateMixture(od.stack(bank("low"), bank("new"))), seed=1)
+    mixture = od.Agent(od.policies.RateMixture(od.stack(bank("low"), bank("new"))), seed=1)
     with pytest.raises(od.InvalidInput, match=r"^decision must be learnt by the policy that made it"):
         mixture.learn(decision, 1)
     with pytest.raises(od.InvalidInput, match=r"^decision must name its 2 experts; got 1 names"):

@@ -14,8 +14,8 @@ import oddsmith as od
 LOSSES: dict[str, Callable[..., np.ndarray]] = {
     "square": od.square_loss,
     "log": od.log_loss,
-    "scaled square": od.scaled(od.square_loss, 2.5),
-    "scaled log": od.scaled(od.log_loss, 4.0),
+    "scaled square": od.losses.scaled(od.square_loss, 2.5),
+    "scaled log": od.losses.scaled(od.log_loss, 4.0),
 }
 unit = st.floats(0.001, 0.999)
 
@@ -106,8 +106,8 @@ def test_the_domain_is_the_unit_interval_where_a_loss_is_nan_outside(loss: od.co
 
 
 def test_a_scaled_loss_needs_a_loss_and_a_scale_above_zero() -> None:
-    assert od.scaled(od.square_loss, 0.5)(np.array([0.5]), 1.0)[0] == 0.5
+    assert od.losses.scaled(od.square_loss, 0.5)(np.array([0.5]), 1.0)[0] == 0.5
     with pytest.raises(od.InvalidInput, match=r"^beta must be .* got 0"):
-        od.scaled(od.square_loss, 0.0)
+        od.losses.scaled(od.square_loss, 0.0)
     with pytest.raises(od.InvalidInput, match=r"^loss must be a function of prediction and reward; got 'log'"):
-        od.scaled("log", 1.0)  # type: ignore[arg-type]
+        od.losses.scaled("log", 1.0)  # type: ignore[arg-type]

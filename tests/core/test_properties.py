@@ -85,7 +85,7 @@ def test_scale_and_shift_of_the_loss_do_not_matter(any_kernels: str, seed: int, 
     prior, contexts, uniforms, rewards = instance(seed)
     losses: tuple[Any, ...] = (
         od.log_loss,
-        od.scaled(od.log_loss, beta),
+        od.losses.scaled(od.log_loss, beta),
         lambda g, r: od.log_loss(g, r) + shift * (1 + r),
     )
     etas = (0.5, 0.5 * beta, 0.5)

@@ -159,14 +159,16 @@ def test_policies_with_arms_of_their_own_are_asked_by_name() -> None:
         expected = [0.1 / len(names) + 0.9 * (name == cheapest) for name in names]
         np.testing.assert_allclose(target[row, : len(names)], expected)
         assert (target[row, len(names) :] == 0).all()
-    with pytest.raises(od.BrokenLog, match=r"column offered, row \d+: must be among the policy's arms .*; got 'e'"):
+    with pytest.raises(
+        od.errors.BrokenLog, match=r"column offered, row \d+: must be among the policy's arms .*; got 'e'"
+    ):
         ev.policy_target(log, od.GeneralizedThompsonSampling(od.FunctionExperts({"p": lambda x, a: 0.5}, arms[:4])))
 
 
 def test_policies_that_cannot_choose_among_arms_of_the_call_refuse() -> None:
     log, _ = world.played(50, seed=4)
     with pytest.raises(od.InvalidInput, match="UCB1 cannot choose among arms that come with the call"):
-        ev.policy_target(log, od.UCB1(5))
+        ev.policy_target(log, od.policies.UCB1(5))
 
 
 def test_an_arm_that_rows_did_not_offer() -> None:

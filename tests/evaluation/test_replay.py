@@ -68,7 +68,7 @@ def test_a_fixed_policy_is_replayed_at_its_known_value() -> None:
 def test_one_draw_of_the_log_is_the_same_replay_again() -> None:
     log = world(500, 0)
     first, again = (od.replay(learner(), log, seed=5) for _ in range(2))
-    assert isinstance(first, od.Replayed)
+    assert isinstance(first, od.evaluation.Replayed)
     np.testing.assert_array_equal(first.rows, again.rows)
     np.testing.assert_array_equal(first.state.log_weights, again.state.log_weights)
     shorter = od.replay(learner(), log, seed=5, steps=7)
@@ -113,14 +113,14 @@ def told(rows: int = 8) -> tuple[Any, od.Log, Any]:
 
 def test_hindsight_is_bayes_rule() -> None:
     policy, log, likelihood = told()
-    found = od.hindsight(policy, log)
+    found = od.evaluation.hindsight(policy, log)
     expected = policy.prior * likelihood.prod(axis=0)
     np.testing.assert_allclose(found.posterior, expected / expected.sum(), atol=1e-12)
     np.testing.assert_allclose(found.losses, -np.log(likelihood).mean(axis=0), atol=1e-12)
     fold = od.fold(policy, policy.init(), _decisions(log), log.reward)
     np.testing.assert_allclose(found.log_weights[-1], fold.log_weights, atol=1e-12)
     assert found.winner == NAMES[int(expected.argmax())]
-    assert isinstance(found, od.Hindsight)
+    assert isinstance(found, od.evaluation.Hindsight)
 
 
 def _decisions(log: od.Log) -> od.Decision:
@@ -131,7 +131,7 @@ def _decisions(log: od.Log) -> od.Decision:
 def test_a_newcomer_enters_with_its_prior_share(start: Any) -> None:
     """By hand: Bayes of the two old experts until row 3, then all three, the newcomer with a fifth of the weight."""
     policy, log, likelihood = told()
-    found = od.hindsight(policy, log, since={"new": start})
+    found = od.evaluation.hindsight(policy, log, since={"new": start})
     old = np.array([0.5, 0.3]) * likelihood[:3, :2].prod(axis=0)
     at_entry = np.append(0.8 * old / old.sum(), 0.2)
     np.testing.assert_allclose(np.exp(found.log_weights[3]) / np.exp(found.log_weights[3]).sum(), at_entry, atol=1e-12)
@@ -144,11 +144,11 @@ def test_experts_the_log_never_asked_are_asked_now() -> None:
     policy, log, _ = told()
     advice: Any = log.advice
     known: Any = {"arm": log.arm, "reward": log.reward, "context": log.context, "experts": ["old", "older"]}
-    found = od.hindsight(policy, od.Log(advice=advice[:, :2], **known))
-    np.testing.assert_allclose(found.posterior, od.hindsight(policy, log).posterior, atol=1e-12)
-    mixed = od.hindsight(policy, od.Log(advice=advice[:, :2] * 0.5, **known))
+    found = od.evaluation.hindsight(policy, od.Log(advice=advice[:, :2], **known))
+    np.testing.assert_allclose(found.posterior, od.evaluation.hindsight(policy, log).posterior, atol=1e-12)
+    mixed = od.evaluation.hindsight(policy, od.Log(advice=advice[:, :2] * 0.5, **known))
     assert not np.allclose(mixed.posterior, found.posterior)  # what was said then counts, not what is said now
-    bare = od.hindsight(policy, log.without("advice"))
+    bare = od.evaluation.hindsight(policy, log.without("advice"))
     np.testing.assert_allclose(bare.posterior, found.posterior, atol=1e-12)
 
 
@@ -157,7 +157,7 @@ def test_rows_without_reward_count_as_rows() -> None:
     reward = np.where(np.arange(8) == 1, np.nan, log.reward)
     waiting = od.Log(arm=log.arm, reward=reward, advice=log.advice, experts=NAMES)
     kept = [0, 2, 3, 4, 5, 6, 7]
-    found = od.hindsight(policy, waiting, since={"new": 4})
+    found = od.evaluation.hindsight(policy, waiting, since={"new": 4})
     np.testing.assert_allclose(found.losses[2], -np.log(likelihood[4:, 2]).mean(), atol=1e-12)
     assert len(found.log_weights) == len(kept) + 1
     assert all(a.max() == b.max() == 0 for a, b in pairwise(found.log_weights))
@@ -166,12 +166,12 @@ def test_rows_without_reward_count_as_rows() -> None:
 def test_wrong_questions() -> None:
     policy, log, _ = told()
     ordered = od.GeneralizedThompsonSampling(od.GivenExperts(NAMES), share=0.1, gamma=0.0)
-    with pytest.raises(od.OrderMatters, match="hindsight needs"):
-        od.hindsight(ordered, log)
+    with pytest.raises(od.errors.OrderMatters, match="hindsight needs"):
+        od.evaluation.hindsight(ordered, log)
     for options, message in (
         ({"since": {"nobody": 3}}, "since must name experts"),
         ({"since": {"new": "spring"}}, "since must be rows or times"),
         ({"since": dict.fromkeys(NAMES, 2)}, "must leave an expert in the pool at every row; row 0"),
     ):
         with pytest.raises(od.InvalidInput, match=message):
-            od.hindsight(policy, log, **options)
+            od.evaluation.hindsight(policy, log, **options)

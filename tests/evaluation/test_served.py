@@ -264,9 +264,9 @@ def test_the_planner_predicts_widths() -> None:
 
 def test_plans_that_cannot_be_met_say_what_can() -> None:
     plan = Plan([1.0, 0.0], [0.5, 0.5])
-    with pytest.raises(od.Infeasible, match=r"no gamma gives a width of 0.01 after 100 decisions; the least is"):
+    with pytest.raises(od.errors.Infeasible, match=r"no gamma gives a width of 0.01 after 100 decisions; the least is"):
         plan.gamma(0.01, 100)
-    with pytest.raises(od.Infeasible, match="no number of decisions is enough"):
+    with pytest.raises(od.errors.Infeasible, match="no number of decisions is enough"):
         plan.decisions(0.0, 0.1)
     with pytest.raises(od.InvalidInput, match="as many arms; got 2 and 3"):
         Plan([1.0, 0.0], [0.5, 0.5, 0.0])

@@ -50,9 +50,9 @@ def test_hindsight_and_fit_are_those_of_fixed_arms() -> None:
         od.GeneralizedThompsonSampling(od.FunctionExperts(functions, arms), od.square_loss)
         for arms in (fixed.arms, None)
     )
-    expected = od.hindsight(made, fixed).posterior
+    expected = od.evaluation.hindsight(made, fixed).posterior
     for policy, log in ((made, offered), (called, offered)):
-        np.testing.assert_allclose(od.hindsight(policy, log).posterior, expected, atol=1e-12)
+        np.testing.assert_allclose(od.evaluation.hindsight(policy, log).posterior, expected, atol=1e-12)
         np.testing.assert_allclose(policy.posterior(od.fit_log(policy, log).state), expected, atol=1e-12)
 
 

@@ -61,36 +61,36 @@ class TestLinear:
 class TestCovers:
     @pytest.mark.parametrize(("dim", "bound", "radius"), [(1, 1.0, 0.3), (2, 1.0, 0.2), (3, 2.0, 0.5), (5, 1.0, 0.6)])
     def test_every_point_of_the_ball_is_near(self, dim: int, bound: float, radius: float) -> None:
-        cover = od.ball_cover(dim, bound, radius=radius)
+        cover = od.experts.ball_cover(dim, bound, radius=radius)
         points = RNG.normal(size=(3000, dim))
         points *= bound * RNG.random((3000, 1)) ** (1 / dim) / np.linalg.norm(points, axis=1, keepdims=True)
         points[::2] *= bound / np.linalg.norm(points[::2], axis=1, keepdims=True)  # half of them on the surface
         nearest = np.linalg.norm(points[:, None] - cover.points, axis=-1).min(axis=1)
         assert nearest.max() <= cover.radius + 1e-12
         assert np.linalg.norm(cover.points, axis=1).max() <= bound + 1e-12
-        assert isinstance(cover, od.Cover)
+        assert isinstance(cover, od.experts.Cover)
         assert cover.n == len(cover.points)
 
     def test_every_point_of_the_box_is_near(self) -> None:
         low, high = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 0.5, 5.0])
-        cover = od.grid_cover(low, high, radius=0.4)
+        cover = od.experts.grid_cover(low, high, radius=0.4)
         points = RNG.uniform(low, high, (3000, 3))
         assert np.linalg.norm(points[:, None] - cover.points, axis=-1).min(axis=1).max() <= cover.radius <= 0.4
 
     def test_what_does_not_fit_is_refused_with_what_would(self) -> None:
-        with pytest.raises(od.TooLarge, match=r"needs 2\.45e\+15 points, .* radius 0\.84 would fit") as caught:
-            od.ball_cover(12, 1.0, radius=0.1)
+        with pytest.raises(od.errors.TooLarge, match=r"needs 2\.45e\+15 points, .* radius 0\.84 would fit") as caught:
+            od.experts.ball_cover(12, 1.0, radius=0.1)
         assert isinstance(caught.value, MemoryError)
-        with pytest.raises(od.TooLarge) as caught:
-            od.ball_cover(4, 1.0, radius=0.05, memory=100_000)
+        with pytest.raises(od.errors.TooLarge) as caught:
+            od.experts.ball_cover(4, 1.0, radius=0.05, memory=100_000)
         words = str(caught.value).split()
         fitting = float(words[words.index("would") - 1])
-        assert od.ball_cover(4, 1.0, radius=fitting * 1.01).points.nbytes <= 100_000
-        with pytest.raises(od.TooLarge, match=r"radius .* would fit"):
-            od.grid_cover(np.zeros(20), np.ones(20), radius=0.01)
+        assert od.experts.ball_cover(4, 1.0, radius=fitting * 1.01).points.nbytes <= 100_000
+        with pytest.raises(od.errors.TooLarge, match=r"radius .* would fit"):
+            od.experts.grid_cover(np.zeros(20), np.ones(20), radius=0.01)
 
     def test_a_cover_is_a_bank(self) -> None:
-        cover = od.ball_cover(2, 3.0, radius=1.0)
+        cover = od.experts.ball_cover(2, 3.0, radius=1.0)
         bank = od.LinearExperts(cover.points)
         assert len(bank.names) == cover.n
 
@@ -230,9 +230,9 @@ def test_encoded_experts_read_the_numbers_of_the_schema() -> None:
     schema = od.Schema(numbers=("age",), categories=("city",), buckets=3)
     inner = od.LinearExperts(RNG.normal(size=(2, 3, 4)))
     rows = [{"age": 0.3, "city": "Rome"}, {"age": -1, "city": "Oslo", "more": 2}]
-    bank = od.Encoded(inner, schema)
+    bank = od.experts.Encoded(inner, schema)
     np.testing.assert_array_equal(bank.predict((), rows), inner.predict((), schema.encode(rows)))
-    learner = od.Encoded(od.LearningExperts(("a", "b")), schema)
+    learner = od.experts.Encoded(od.LearningExperts(("a", "b")), schema)
     policy, plain = (od.GeneralizedThompsonSampling(b, gamma=0.5) for b in (learner, learner.experts))
     raw, state = policy.init(), plain.init()
     for row in rows:
@@ -241,13 +241,13 @@ def test_encoded_experts_read_the_numbers_of_the_schema() -> None:
         state = plain.update(state, decision._replace(context=schema.encode(row)), 1.0)
     np.testing.assert_array_equal(policy.odds(raw, rows[0]).advice, plain.odds(state, schema.encode(rows[0])).advice)
     with pytest.raises(od.InvalidInput, match="schema must be a Schema; got dict"):
-        od.Encoded(inner, {})  # type: ignore[arg-type]
+        od.experts.Encoded(inner, {})  # type: ignore[arg-type]
 
 
 def test_wrappers_pass_on_what_tells_two_trainings_apart() -> None:
     class Trained(od.GivenExperts):
         version = "2026-11"
 
-    for wrapper in (od.Clipped(Trained(["a"])), od.Guarded(Trained(["a"]))):
+    for wrapper in (od.experts.Clipped(Trained(["a"])), od.Guarded(Trained(["a"]))):
         assert wrapper.version == "2026-11"
-        assert (wrapper.experts.version, od.Clipped(od.GivenExperts(["a"])).version) == ("2026-11", None)
+        assert (wrapper.experts.version, od.experts.Clipped(od.GivenExperts(["a"])).version) == ("2026-11", None)

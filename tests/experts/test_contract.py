@@ -62,9 +62,9 @@ BANKS: dict[str, Callable[[], Experts]] = {
     "models": lambda: od.ModelExperts({"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c"), version="1"),
     "linear per arm": lambda: od.LinearExperts(WEIGHTS),
     "probit per arm": lambda: od.LinearExperts(WEIGHTS, link="probit"),
-    "clipped": lambda: od.Clipped(od.LinearExperts(3 * WEIGHTS), 0.1, 0.9),
-    "encoded": lambda: od.Encoded(od.LinearExperts(WEIGHTS), SCHEMA),
-    "encoded learner": lambda: od.Encoded(Averages(), SCHEMA),
+    "clipped": lambda: od.experts.Clipped(od.LinearExperts(3 * WEIGHTS), 0.1, 0.9),
+    "encoded": lambda: od.experts.Encoded(od.LinearExperts(WEIGHTS), SCHEMA),
+    "encoded learner": lambda: od.experts.Encoded(Averages(), SCHEMA),
     "guarded": lambda: od.Guarded(od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c"))),
     "guarded with a timeout": lambda: od.Guarded(
         od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"), timeout_ms=5000
@@ -167,5 +167,5 @@ def test_a_learner_learns_inside_gts() -> None:
         decision = agent.decide(CONTEXTS[0])
         agent.learn(decision, float(decision.arm == 2))
     assert agent.best(CONTEXTS[0]) == 2
-    with pytest.raises(od.OrderMatters, match="experts that learn"):
+    with pytest.raises(od.errors.OrderMatters, match="experts that learn"):
         policy.merge(agent.state)

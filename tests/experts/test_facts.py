@@ -15,8 +15,8 @@ from oddsmith.experts.guard.parts import failure_records, split_bank
 
 WRAPPERS: dict[str, Callable[[Experts], Experts]] = {
     "bare": lambda bank: bank,
-    "clipped": od.Clipped,
-    "encoded": lambda bank: od.Encoded(bank, od.Schema(numbers=("w", "x", "y", "z"))),
+    "clipped": od.experts.Clipped,
+    "encoded": lambda bank: od.experts.Encoded(bank, od.Schema(numbers=("w", "x", "y", "z"))),
     "guarded": od.Guarded,
     "stacked": lambda bank: od.stack(bank, od.GivenExperts(["given"])),
 }
@@ -64,7 +64,7 @@ def test_models_without_a_version_are_known_as_such_wherever_they_are() -> None:
     model = type("Model", (), {"predict": lambda self, rows: np.full((len(rows), 2), 0.5)})()
     plain = od.ModelExperts({"m": model}, ["a", "b"])
     assert not od.ModelExperts({"m": model}, ["a", "b"], version="1").unversioned
-    for bank in (plain, od.Clipped(plain), od.Guarded(plain), od.stack(od.GivenExperts(["g"]), plain)):
+    for bank in (plain, od.experts.Clipped(plain), od.Guarded(plain), od.stack(od.GivenExperts(["g"]), plain)):
         assert bank.unversioned
         assert od.Bounded(od.GeneralizedThompsonSampling(bank, gamma=0.1), floors=0.01).unversioned
 
@@ -72,7 +72,9 @@ def test_models_without_a_version_are_known_as_such_wherever_they_are() -> None:
 def test_guards_inside_wrappers_are_found() -> None:
     """Failures that a guard inside a clipped stack has counted, from the guard around it."""
     inner = od.Guarded(od.FunctionExperts({"broken": lambda x: 1 / 0}, ["a", "b"]))
-    outer = od.Guarded(od.Clipped(od.stack(inner, od.FunctionExperts({"fine": lambda x: [0.1, 0.2]}, ["a", "b"]))))
+    outer = od.Guarded(
+        od.experts.Clipped(od.stack(inner, od.FunctionExperts({"fine": lambda x: [0.1, 0.2]}, ["a", "b"])))
+    )
     outer.predict(outer.init(), None)
     assert outer.failures() == {"broken": {"raised": 1}}
     assert [leaf.bank.names for leaf in leaves(outer.experts)] == [("broken",), ("fine",)]

@@ -27,7 +27,9 @@ class Clicks:
 
 def test_refusals_say_how_such_a_model_is_asked() -> None:
     policy = od.GeneralizedThompsonSampling(od.ModelExperts({"trees": Clicks()}, arms=["gift", "discount", "none"]))
-    with pytest.raises(od.ExpertFailed, match=r"^model 'trees' must have classes .* if it predicts .*" + BY_NAME):
+    with pytest.raises(
+        od.errors.ExpertFailed, match=r"^model 'trees' must have classes .* if it predicts .*" + BY_NAME
+    ):
         od.Agent(policy, seed=7).decide({"age": 50, "offer": "gift"})
     with pytest.raises(
         od.InvalidInput, match=r"^arm_features must be numbers; got DataFrame .*; where models .*" + BY_NAME
@@ -82,7 +84,7 @@ def test_a_model_of_clicks_is_no_model_of_two_arms(classes: tuple[Any, ...]) -> 
     model.classes_ = classes
     context = {"age": 50, "offer": "gift"}
     with pytest.raises(
-        od.ExpertFailed, match=r"^model 'm' must have classes among the arms \['gift', 'discount'\]; got"
+        od.errors.ExpertFailed, match=r"^model 'm' must have classes among the arms \['gift', 'discount'\]; got"
     ):
         od.ModelExperts({"m": model}, arms=ARMS).predict((), context)
 

@@ -209,7 +209,7 @@ def test_models_that_fail_are_named_and_can_be_guarded(kind: str) -> None:
     rows = world(5)
     state, expected = learnt(bank, *rows), learnt(fine, *rows)
     check_same(state, expected)
-    with pytest.raises(od.ExpertFailed, match=message):
+    with pytest.raises(od.errors.ExpertFailed, match=message):
         bank.predict(state, np.zeros(2))
     guarded = od.Guarded(bank)
     said = guarded.predict(state, np.zeros(2))

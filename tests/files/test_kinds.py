@@ -21,7 +21,9 @@ ARMS = ("sports", "politics", "tech")
 COLUMNS = ("age", "visits")
 SCHEMA = od.Schema(COLUMNS)
 WEIGHTS = np.random.default_rng(4).normal(size=(2, 3, 2))
-BANK = od.Encoded(od.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA)
+BANK = od.experts.Encoded(
+    od.experts.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA
+)
 TOP = 'arms = ["sports", "politics", "tech"]\nseed = 5\nfloors = 0.01\n'
 NAMES = '[schema]\nnumbers = ["age", "visits"]\n'
 LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
@@ -42,28 +44,31 @@ HAND: dict[str, tuple[str, Any]] = {  # settings in the file, and what they stan
     "squarecb": ("steps = 200", recipes.squarecb(BANK, **KNOWN)),
     "fastcb": ("", recipes.fastcb(BANK, n_arms=3)),
     "exp4": ("steps = 200", recipes.exp4(BANK, **KNOWN)),
-    "exp4p": ("steps = 200", od.EXP4P(BANK, steps=200)),
+    "exp4p": ("steps = 200", od.policies.EXP4P(BANK, steps=200)),
     "hedged": ("trust = 0.4", recipes.hedged(BANK, trust=0.4)),
-    "rate_mixture": ("rates = [1, 0.25]", od.RateMixture(BANK, rates=[1.0, 0.25])),
+    "rate_mixture": ("rates = [1, 0.25]", od.policies.RateMixture(BANK, rates=[1.0, 0.25])),
     "regressor_elimination": (
         "contexts = [{ age = 0.5, visits = 1 }]",
-        od.RegressorElimination(BANK, [{"age": 0.5, "visits": 1}]),
+        od.policies.RegressorElimination(BANK, [{"age": 0.5, "visits": 1}]),
     ),
-    "epoch_greedy": ("", od.EpochGreedy(BANK)),
+    "epoch_greedy": ("", od.policies.EpochGreedy(BANK)),
     "epsilon_greedy": ("", recipes.epsilon_greedy(BANK)),
     "follow_the_leader": ("", recipes.follow_the_leader(BANK)),
     "uniform": ("", recipes.uniform(BANK)),
-    "ucb1": ("", od.UCB1(3)),
-    "kl_ucb": ("", od.KLUCB(3)),
+    "ucb1": ("", od.policies.UCB1(3)),
+    "kl_ucb": ("", od.policies.KLUCB(3)),
     "beta_thompson": ("", od.BetaThompsonSampling(3)),
     "linucb": ("", od.LinUCB(**FEATURES)),
-    "glm_ucb": ("", od.GLMUCB(**FEATURES)),
+    "glm_ucb": ("", od.policies.GLMUCB(**FEATURES)),
     "linear_thompson": ("", od.LinearThompsonSampling(**FEATURES)),
-    "linear_class": ("", od.linear_class(**FEATURES)),
-    "logistic_thompson": ("", od.LogisticThompsonSampling(**FEATURES)),
-    "logistic_class": ("", od.logistic_class(**FEATURES)),
-    "probit_thompson": ("", od.ProbitThompsonSampling(**FEATURES)),
-    "particles": ("dim = 2\nn_particles = 16", od.ParticleThompsonSampling(LogisticFamily(), 2, n_particles=16)),
+    "linear_class": ("", od.policies.linear_class(**FEATURES)),
+    "logistic_thompson": ("", od.policies.LogisticThompsonSampling(**FEATURES)),
+    "logistic_class": ("", od.policies.logistic_class(**FEATURES)),
+    "probit_thompson": ("", od.policies.ProbitThompsonSampling(**FEATURES)),
+    "particles": (
+        "dim = 2\nn_particles = 16",
+        od.policies.ParticleThompsonSampling(LogisticFamily(), 2, n_particles=16),
+    ),
     "auto": ("size = 'small'", od.auto(ARMS, schema=SCHEMA, size="small")),
     "python": ("factory = 'kinds_of_policies:policy'\nargs = { wins = 2.0 }", od.BetaThompsonSampling(3, wins=2.0)),
 }

@@ -58,8 +58,10 @@ def odds(policy: od.Policy, context: Any = None) -> Any:
 def test_linear_weights_are_one_row_for_all_arms(folder: Path) -> None:
     file = read(folder, SCHEMAS + LINEAR)
     assert (file.arms, file.schema, file.arm_schema) == (None, SCHEMA, ARM_SCHEMA)
-    bank = od.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1")))
-    made = od.GeneralizedThompsonSampling(od.Encoded(bank, SCHEMA, ARM_SCHEMA), od.log_loss, eta=0.5, gamma=0.02)
+    bank = od.experts.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1")))
+    made = od.GeneralizedThompsonSampling(
+        od.experts.Encoded(bank, SCHEMA, ARM_SCHEMA), od.log_loss, eta=0.5, gamma=0.02
+    )
     assert od.fingerprint(file.policy) == od.fingerprint(made)
     np.testing.assert_array_equal(odds(file.policy), odds(made))
 

@@ -88,7 +88,9 @@ def read(folder: Path, text: str) -> od.PolicyFile:
 
 
 def linear() -> od.Experts:
-    return od.Encoded(od.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA)
+    return od.experts.Encoded(
+        od.experts.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA
+    )
 
 
 def by_name(folder: Path) -> Any:
@@ -123,15 +125,15 @@ def test_linear_weights(folder: Path) -> None:
 
 def test_linear_weights_with_settings(folder: Path) -> None:
     text = LINEAR.replace("lines.npz", "named.npz") + 'link = "probit"\nclip = [0.1, 0.8]\n'
-    bank = od.Clipped(od.LinearExperts(WEIGHTS, "probit", ("flat", "steep"), ARMS), 0.1, 0.8)
+    bank = od.experts.Clipped(od.LinearExperts(WEIGHTS, "probit", ("flat", "steep"), ARMS), 0.1, 0.8)
     settings = (
         '[policy]\nloss = "square"\neta = 1\nshare = 0.01\ndiscount = 0.9\ngamma = { scale = 0.5, power = 0.5 }\n'
     )
     made = od.GeneralizedThompsonSampling(
-        bank, od.square_loss, eta=1.0, gamma=od.PowerSchedule(0.5, 0.5), share=0.01, discount=0.9
+        bank, od.square_loss, eta=1.0, gamma=od.policies.PowerSchedule(0.5, 0.5), share=0.01, discount=0.9
     )
     assert same(read(folder, TOP + settings + text).policy, made)
-    rows = od.Clipped(od.LinearExperts(WEIGHTS[:, 0], names=("lines 0", "lines 1"), arms=ARMS))
+    rows = od.experts.Clipped(od.LinearExperts(WEIGHTS[:, 0], names=("lines 0", "lines 1"), arms=ARMS))
     made = od.GeneralizedThompsonSampling(rows, eta=0.2, gamma=0.0)
     per_row = read(folder, TOP + "policy.eta = 0.2\npolicy.gamma = 0\n" + LINEAR.replace("lines.npz", "rows.npz"))
     assert same(per_row.policy, made)
@@ -139,7 +141,9 @@ def test_linear_weights_with_settings(folder: Path) -> None:
 
 def test_onnx(folder: Path) -> None:
     content = (folder / "net.onnx").read_bytes()
-    made = od.GeneralizedThompsonSampling(od.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA), gamma=0.02)
+    made = od.GeneralizedThompsonSampling(
+        od.experts.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA), gamma=0.02
+    )
     policy: Any = read(folder, TOP + COLUMNS + ONNX).policy
     assert same(policy, made)
     apart: Any = read(folder, TOP + COLUMNS + ONNX + "isolate = true\n").policy
@@ -184,7 +188,7 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
     text = 'name = "front-page"\nseed = 7\n' + TOP + "guard = true\ntimeout_ms = 50\n" + COLUMNS
     text += "[reward]\nlow = -5\nhigh = 15\n" + ONNX + LINEAR + PYTHON + AUTO.replace("small", "normal")
     bank = od.stack(
-        od.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA),
+        od.experts.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA),
         linear(),
         by_name(folder).bank(ARMS),
         od.auto(ARMS, schema=SCHEMA).experts,

@@ -50,11 +50,11 @@ def instance() -> tuple[Any, worlds.TableWorld]:
     return table, worlds.TableWorld(table[:, 0])
 
 
-@pytest.mark.parametrize("loss", [od.log_loss, od.square_loss, od.scaled(od.log_loss, 2.0)])
+@pytest.mark.parametrize("loss", [od.log_loss, od.square_loss, od.losses.scaled(od.log_loss, 2.0)])
 @pytest.mark.parametrize("delay", [0, 7, 500])
 def test_the_compiled_path_draws_the_same_arms(loss: Any, delay: int) -> None:
     table, world = instance()
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), loss, gamma=od.PowerSchedule(0.5))
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), loss, gamma=od.policies.PowerSchedule(0.5))
     runs = {}
     for choice in ("numpy", "numba"):
         kernels.use(choice)

@@ -102,7 +102,7 @@ def test_wrong_sweeps(tmp_path: Path) -> None:
         sweep(cells()[:1], tmp_path, engine="slurm")
     model = LogisticRegression().fit(np.eye(2), [0, 1])
     unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]), gamma=0.0)
-    with pytest.raises(od.NoVersion, match="give ModelExperts a version"):
+    with pytest.raises(od.errors.NoVersion, match="give ModelExperts a version"):
         sweep(grid({"p": unnamed}, {"w": TableWorld(np.eye(2))}, steps=3), tmp_path)
 
 
@@ -133,7 +133,7 @@ TWO = np.array([[[0.2, 0.8], [0.6, 0.4]]])
 
 def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
     policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0)
-    with pytest.raises(od.NotPortable, match="must be a dataclass, known by its fields; got Plain"):
+    with pytest.raises(od.errors.NotPortable, match="must be a dataclass, known by its fields; got Plain"):
         sweep(grid({"p": policy}, {"w": Plain(0.1)}, steps=3), tmp_path)
 
 

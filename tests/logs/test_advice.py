@@ -130,7 +130,7 @@ def test_advice_without_names_is_its_own_policys_alone() -> None:
 
 def test_predictions_are_no_votes() -> None:
     """EXP4 learns from votes: it asks for them, and takes those of a log for its own only by its fingerprint."""
-    exp4 = od.EXP4(bank("good", "bad"), eta=0.1, gamma=0.2)
+    exp4 = od.policies.EXP4(bank("good", "bad"), eta=0.1, gamma=0.2)
     by_votes = od.fit_log(exp4, LOG.without("advice", "log_weights"))
     np.testing.assert_array_equal(od.fit_log(exp4, LOG).state.log_weights, by_votes.state.log_weights)
     with pytest.raises(od.InvalidInput, match="column advice"):
@@ -177,14 +177,14 @@ def test_a_policy_without_log_weights_asks_sleepers() -> None:
     """Regressor elimination keeps no weights: what the experts say now is all it needs."""
     contexts = RNG.uniform(0.1, 0.9, (30, 2, 2))
     contexts[::3, 0] = np.nan
-    policy = od.RegressorElimination(od.GivenExperts(["a", "b"]), contexts=contexts)
+    policy = od.policies.RegressorElimination(od.GivenExperts(["a", "b"]), contexts=contexts)
     columns: Any = {"arm": [0, 1] * 15, "reward": [1, 0, 0] * 10, "propensities": np.full((30, 2), 0.5)}
     log = od.Log(**columns, context=contexts)
     assert od.fit_log(policy, log).learnt == 30
 
 
 def test_hindsight_finds_advice_by_name() -> None:
-    found = od.hindsight(gts("flat", "good", "bad"), LOG)
+    found = od.evaluation.hindsight(gts("flat", "good", "bad"), LOG)
     expected = by_hand(LOG, "flat", "good", "bad")
     assert dict(zip(found.names, found.posterior, strict=True)) == pytest.approx(expected, rel=1e-12)
 

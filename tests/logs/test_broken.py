@@ -178,8 +178,8 @@ def test_the_row_is_that_of_the_whole_file(tmp_path: Path) -> None:
     with (tmp_path / "x.jsonl").open("w") as file:
         file.writelines(f'{{"arm": 0, "reward": {r:g}}}\n' for r in reward)
     for suffix in ("parquet", "csv", "jsonl"):
-        with pytest.raises(od.BrokenLog, match="column reward, row 77777: ") as caught:
-            list(od.log_batches(tmp_path / f"x.{suffix}", rows=1000))
+        with pytest.raises(od.errors.BrokenLog, match="column reward, row 77777: ") as caught:
+            list(od.logs.log_batches(tmp_path / f"x.{suffix}", rows=1000))
         assert (caught.value.column, caught.value.row) == ("reward", 77_777)
 
 
@@ -235,7 +235,7 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
         with pytest.raises((od.InvalidInput, od.BadFile), match=message):
             od.read_log(wrong)
     with pytest.raises(od.InvalidInput, match="rows must be"):
-        od.LogReader(rows=0)
+        od.logs.LogReader(rows=0)
     (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe\n")
     with pytest.raises(od.BadFile, match="must be a text file of JSON lines"):
         list(objects(tmp_path / "latin.jsonl", 5))

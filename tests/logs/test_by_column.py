@@ -56,7 +56,9 @@ def test_columns_that_do_not_name_the_arms_need_their_order() -> None:
 
 def test_a_column_of_another_meaning_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     FRAME.to_csv(tmp_path / "log.csv", index=False)
-    with pytest.raises(od.BrokenLog, match=r"got '01.09.2026 00:00': write it so, or leave the column out: columns="):
+    with pytest.raises(
+        od.errors.BrokenLog, match=r"got '01.09.2026 00:00': write it so, or leave the column out: columns="
+    ):
         od.read_log(tmp_path / "log.csv", columns={"arm": "shown", "reward": "click"})
     with pytest.raises(od.BadFile, match="must have the column '' for arm"):
         od.read_log(tmp_path / "log.csv", columns={"arm": "", "reward": "click"})

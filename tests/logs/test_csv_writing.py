@@ -90,7 +90,9 @@ def test_names_of_arms_that_look_like_numbers(tmp_path: Path, names: Any) -> Non
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_logs_of_other_columns_or_arms_are_not_written(tmp_path: Path, suffix: str) -> None:
     log, path = full_log(4), tmp_path / f"log.{suffix}"
-    other = full_log(4).without("advice") if suffix == "csv" else od.LogReader(arms=["a", "b", "c"]).read(bare(log))
+    other = (
+        full_log(4).without("advice") if suffix == "csv" else od.logs.LogReader(arms=["a", "b", "c"]).read(bare(log))
+    )
     with pytest.raises(od.InvalidInput, match="logs must have the same"):
         od.write_log([log, other], path)
     with pytest.raises(od.InvalidInput, match="logs must not be empty"):

@@ -23,7 +23,7 @@ def plain(gts: Any, log: od.Log) -> Any:
 def test_every_engine_is_the_plain_fold(tmp_path: Path, engine: str, sleepy: bool) -> None:
     paths, log = files(tmp_path, sleepy=sleepy)
     gts = policy()
-    fit = od.fit_log(gts, paths, engine=engine, workers=2, reader=od.LogReader(rows=97))
+    fit = od.fit_log(gts, paths, engine=engine, workers=2, reader=od.logs.LogReader(rows=97))
     np.testing.assert_allclose(fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9, rtol=0)
     assert (fit.learnt, fit.waiting, fit.state.learnt, fit.computed) == (1347, 3, 1347, 0)
     assert fit.kinds == ("exact",)
@@ -36,7 +36,7 @@ def test_a_log_in_memory_is_a_log(tmp_path: Path, engine: str) -> None:
     log, gts = event_log(300, 3, sleepy=True), policy()
     od.write_log(log, tmp_path / "log.parquet")
     expected = od.fit_log(gts, tmp_path / "log.parquet")
-    fit = od.fit_log(gts, log, engine=engine, workers=2, reader=od.LogReader(rows=97))
+    fit = od.fit_log(gts, log, engine=engine, workers=2, reader=od.logs.LogReader(rows=97))
     np.testing.assert_allclose(fit.state.log_weights, expected.state.log_weights, atol=1e-9, rtol=0)
     assert (fit.learnt, fit.waiting, fit.kinds, fit.floor) == (
         expected.learnt,
@@ -52,7 +52,7 @@ def test_a_log_in_memory_is_a_log(tmp_path: Path, engine: str) -> None:
 
 def test_arms_of_a_log_in_memory_are_those_of_the_policy() -> None:
     log = event_log(20, 3)
-    reader = od.LogReader(arms=["x", "y", "z"])
+    reader = od.logs.LogReader(arms=["x", "y", "z"])
     assert reader.read(log).arms == ("x", "y", "z")
     assert [batch.arms for batch in reader.batches(log)] == [("x", "y", "z")]
     assert od.read_log(log) is log
@@ -69,7 +69,7 @@ def test_advice_that_is_not_stored_is_computed(tmp_path: Path, settings: Any, en
     """Contexts of sleepers too: they are charged as if no reward had come before, in any order."""
     log, gts = event_log(500, 3, sleepy=True), policy(**settings)
     od.write_log(log.without("advice", "log_weights").split(130), tmp_path / "bare.parquet")
-    fit = od.fit_log(gts, tmp_path / "bare.parquet", engine=engine, reader=od.LogReader(rows=64))
+    fit = od.fit_log(gts, tmp_path / "bare.parquet", engine=engine, reader=od.logs.LogReader(rows=64))
     known = log.rewarded()
     bonus = np.fmax.reduce(known.context, axis=-1) if settings.get("optimism") else None
     expected = od.fold(gts, gts.init(), known.decisions()._replace(bonus=bonus), known.reward)
@@ -84,14 +84,14 @@ def test_order_is_kept_where_it_counts(tmp_path: Path) -> None:
     paths, log = files(tmp_path)
     for settings in ({"share": 0.01}, {"discount": 0.99}):
         gts = policy(**settings)
-        fit = od.fit_log(gts, paths, reader=od.LogReader(rows=60))
+        fit = od.fit_log(gts, paths, reader=od.logs.LogReader(rows=60))
         np.testing.assert_allclose(fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9)
         bare = [tmp_path / f"bare{i}.parquet" for i in range(3)]
         for path, target in zip(paths, bare, strict=True):
             od.write_log(od.read_log(path).without("advice"), target)
-        again = od.fit_log(gts, bare, reader=od.LogReader(rows=60))
+        again = od.fit_log(gts, bare, reader=od.logs.LogReader(rows=60))
         np.testing.assert_allclose(again.state.log_weights, fit.state.log_weights, atol=1e-9)
-        with pytest.raises(od.OrderMatters, match=r"engine must be 'serial' .* got 'local'"):
+        with pytest.raises(od.errors.OrderMatters, match=r"engine must be 'serial' .* got 'local'"):
             od.fit_log(gts, paths, engine="local")
 
 
@@ -101,7 +101,7 @@ def test_learners_learn_from_a_log(tmp_path: Path) -> None:
     log = od.Log(arm=arm, reward=(rng.random(80) < 0.5).astype(float), context=context, propensity=np.full(80, 0.5))
     od.write_log(log, tmp_path / "log.parquet")
     agents = [od.auto(["x", "y"])] * 2
-    fit = od.fit_log(agents[0], tmp_path / "log.parquet", reader=od.LogReader(arms=["x", "y"]))
+    fit = od.fit_log(agents[0], tmp_path / "log.parquet", reader=od.logs.LogReader(arms=["x", "y"]))
     state: Any = agents[1].init()
     for i in range(80):
         odds = agents[1].odds(state, context[i], step=None)
@@ -110,13 +110,13 @@ def test_learners_learn_from_a_log(tmp_path: Path) -> None:
         decision = od.Decision(None, context[i], None, int(arm[i]), np.array([0.5, 0.5]), *said)
         state = agents[1].update(state, decision, float(log.reward[i]))
     np.testing.assert_allclose(agents[0].posterior(fit.state), agents[1].posterior(state), atol=1e-9)
-    with pytest.raises(od.OrderMatters, match="one stream"):
+    with pytest.raises(od.errors.OrderMatters, match="one stream"):
         od.fit_log(agents[0], tmp_path / "log.parquet", engine="local")
 
 
 def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
     log = event_log(60, 1)
-    exp4 = od.EXP4(od.GivenExperts(EXPERTS), eta=0.1)
+    exp4 = od.policies.EXP4(od.GivenExperts(EXPERTS), eta=0.1)
     bare = log.without("advice")
     od.write_log(bare, tmp_path / "exact.parquet")
     od.write_log(bare.without("propensities"), tmp_path / "drawn.parquet")
@@ -127,7 +127,7 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
         od.fit_log(exp4, tmp_path / "unknown.parquet")
     assert od.fit_log(policy(), tmp_path / "unknown.parquet").learnt == 59  # GTS needs none
     with pytest.raises(od.InvalidInput, match="columns advice and bonus: must be there for EXP4P"):
-        od.fit_log(od.EXP4P(od.GivenExperts(EXPERTS), steps=100), tmp_path / "exact.parquet")
+        od.fit_log(od.policies.EXP4P(od.GivenExperts(EXPERTS), steps=100), tmp_path / "exact.parquet")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
 def test_it_says_what_the_theory_promises(tmp_path: Path, odds: Any, says: str) -> None:
     columns: Any = {"arm": [1, 0], "reward": [1, 0], "advice": [[0.5, 0.2, 0.1, 0.6]] * 2} | odds
     od.write_log(od.Log(**columns, experts=EXPERTS), tmp_path / "log.parquet")
-    fit = od.fit_log(policy(), tmp_path / "log.parquet", reader=od.LogReader(rows=1))
-    assert isinstance(fit, od.Fit)
+    fit = od.fit_log(policy(), tmp_path / "log.parquet", reader=od.logs.LogReader(rows=1))
+    assert isinstance(fit, od.logs.Fit)
     assert says in str(fit)
     assert "2 rewards learnt, 0 still waiting." in str(fit)
 

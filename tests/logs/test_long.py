@@ -59,7 +59,7 @@ def source_of(kind: str, folder: Path, table: dict[str, list[Any]]) -> Any:
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "polars", "csv", "parquet", "jsonl"])
 def test_long_tables(tmp_path: Path, kind: str) -> None:
-    log = od.read_long(source_of(kind, tmp_path, TABLE), columns=NAMES)
+    log = od.logs.read_long(source_of(kind, tmp_path, TABLE), columns=NAMES)
     assert_same(log, od.Log(**EXPECTED))
     assert (log.known_features, log.kind) == ("all", "exact")
 
@@ -67,10 +67,10 @@ def test_long_tables(tmp_path: Path, kind: str) -> None:
 def test_our_names_and_chosen_features(tmp_path: Path) -> None:
     text = "decision_id,arm,drawn,reward,propensity,context.hour,topic,note\n"
     (tmp_path / "long.csv").write_text(text + "1,7,true,1,0.25,9,art,x\n1,8,false,,0.75,9,tech,y\n")
-    log = od.read_long(tmp_path / "long.csv", features=["topic"])
+    log = od.logs.read_long(tmp_path / "long.csv", features=["topic"])
     assert (log.arms, log.arm.tolist(), log.context) == (("7", "8"), [0], [{"hour": 9}])
     assert log.features == [{"7": {"topic": "art"}, "8": {"topic": "tech"}}]
-    bare = od.read_long(tmp_path / "long.csv", features=[])
+    bare = od.logs.read_long(tmp_path / "long.csv", features=[])
     assert (bare.features, bare.known_features) == (None, "none")
 
 
@@ -79,7 +79,7 @@ def test_what_is_known_of_drawn_arms_alone() -> None:
         name: [v if drawn else None for v, drawn in zip(TABLE[name], TABLE["shown"], strict=True)]
         for name in ("topic", "age", "p")
     }
-    log = od.read_long(pa.table(TABLE | hidden), columns=NAMES)
+    log = od.logs.read_long(pa.table(TABLE | hidden), columns=NAMES)
     assert (log.known_features, log.kind) == ("drawn", "drawn")
     assert log.features[1] == {"b": {"topic": None, "age": 1.0}}
     np.testing.assert_array_equal(log.propensity, [0.75, 0.25])
@@ -102,7 +102,7 @@ def test_a_log_as_a_long_table_is_the_log() -> None:
         for row in log
         for place, name in enumerate(row["offered"])
     ]
-    assert_same(od.read_long(pd.DataFrame(rows)), log)
+    assert_same(od.logs.read_long(pd.DataFrame(rows)), log)
 
 
 def changed(column: str, row: int, value: Any) -> dict[str, list[Any]]:
@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
 def test_broken_long_tables_are_named(tmp_path: Path, name: str) -> None:
     different, names, sentence = WRONG[name]
     with pytest.raises((od.InvalidInput, od.BadFile), match=sentence) as caught:
-        od.read_long(source_of("jsonl", tmp_path, TABLE | different), columns=NAMES | names)
+        od.logs.read_long(source_of("jsonl", tmp_path, TABLE | different), columns=NAMES | names)
     assert "\n" not in str(caught.value)
 
 
@@ -146,19 +146,19 @@ def test_sources_that_are_no_long_tables(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("decision_id,arm\n")
     (tmp_path / "twice.csv").write_text("decision_id,arm,drawn,reward,age,age\n1,a,1,1,3,4\n")
     with pytest.raises(od.BadFile, match="must have one column 'age'; it has several"):
-        od.read_long(tmp_path / "twice.csv")
+        od.logs.read_long(tmp_path / "twice.csv")
     pq = tmp_path / "x.parquet"
     pq.write_text("nothing")
     with pytest.raises(
         od.InvalidInput, match="format of a long table must be one of parquet, csv, jsonl; got 'dsjson'"
     ):
-        od.read_long(tmp_path / "x.dsjson")
+        od.logs.read_long(tmp_path / "x.dsjson")
     with pytest.raises(od.BadFile, match="must have at least one row"):
-        od.read_long(tmp_path / "x.csv")
+        od.logs.read_long(tmp_path / "x.csv")
     with pytest.raises(od.BadFile, match="must be a Parquet file"):
-        od.read_long(pq)
+        od.logs.read_long(pq)
     with pytest.raises(od.InvalidInput, match="source must be a path"):
-        od.read_long(3)
+        od.logs.read_long(3)
 
 
 @pytest.mark.parametrize("column", [*TABLE, "nothing"])
@@ -166,7 +166,7 @@ def test_junk_is_read_or_refused_in_a_sentence(tmp_path: Path, column: str) -> N
     for junk in JUNK:
         different = changed(column, 2, junk) if column in TABLE else {column: [junk] * 5}
         refused_or_read(
-            lambda source: od.read_long(source, columns=NAMES), source_of("jsonl", tmp_path, TABLE | different)
+            lambda source: od.logs.read_long(source, columns=NAMES), source_of("jsonl", tmp_path, TABLE | different)
         )
 
 

@@ -36,8 +36,8 @@ def test_rows_that_wait_may_have_the_most_arms() -> None:
 def test_a_policy_without_names_is_not_fitted_by_place(rows: int) -> None:
     log = log_of(arm=[0] * 4, reward=[1, 1, 0, 0], offered=[["a", "b"]] * 2 + [["b", "a"]] * 2, propensity=[0.5] * 4)
     with pytest.raises(od.InvalidInput, match=r"same arms in every row|differ from row to row"):
-        fit_log(od.UCB1(2), log, reader=od.LogReader(rows=rows))
-    assert fit_log(od.UCB1(2), log[:2], reader=od.LogReader(rows=rows)).learnt == 2
+        fit_log(od.policies.UCB1(2), log, reader=od.logs.LogReader(rows=rows))
+    assert fit_log(od.policies.UCB1(2), log[:2], reader=od.logs.LogReader(rows=rows)).learnt == 2
 
 
 def test_whole_numbers_are_names_of_offered_arms() -> None:

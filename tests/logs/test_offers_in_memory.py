@@ -106,7 +106,7 @@ def test_features_beside_arms_given_at_birth() -> None:
     decisions = [agent.decide({"x": 1.0}, arms={"a": A, "c": C}) for _ in range(3)]
     log = od.Log.of(decisions, [1, 0, 1], arms=agent.arms)
     assert (log.offered, log.n_arms, log.known_features) == (None, 3, "all")
-    with pytest.raises(od.BrokenLog, match="column features, row 0: must have those of the drawn arm"):
+    with pytest.raises(od.errors.BrokenLog, match="column features, row 0: must have those of the drawn arm"):
         od.Log.of(decisions, [1, 0, 1], arms=["x", "y", "z"])
 
 

@@ -67,7 +67,7 @@ def test_what_goes_out_comes_back(suffix: str, log: od.Log) -> None:
     with TemporaryDirectory() as folder:
         path = written(log, Path(folder), suffix)
         expect_same(od.read_log(path), log)
-        expect_same(od.Log.concatenated(list(od.log_batches(path, rows=2))), log)
+        expect_same(od.Log.concatenated(list(od.logs.log_batches(path, rows=2))), log)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -78,7 +78,7 @@ def test_an_agents_log_goes_through_in_pieces(tmp_path: Path, suffix: str) -> No
     log = od.Log(**both.columns(), decision_id=[f"d{row}" for row in range(len(both))], experts=both.experts)
     path = written(log.split(7), tmp_path, suffix)
     expect_same(od.read_log(path), log)
-    again = written(od.log_batches(path, rows=11), tmp_path, f"again.{suffix}")
+    again = written(od.logs.log_batches(path, rows=11), tmp_path, f"again.{suffix}")
     expect_same(od.read_log(again), log)
 
 
@@ -89,14 +89,14 @@ def test_decisions_as_json_lines_are_a_log(tmp_path: Path) -> None:
         path = tmp_path / f"{rows}.jsonl"
         path.write_text("\n".join(lines[:rows]))
         expect_same(od.read_log(path), od.Log.of(decisions[:rows], rewards[:rows]))
-        expect_same(next(od.log_batches(path, rows=1)), od.Log.of(decisions[:1], rewards[:1]))
+        expect_same(next(od.logs.log_batches(path, rows=1)), od.Log.of(decisions[:1], rewards[:1]))
 
 
 def test_names_in_some_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     rows = [{"arm": 0, "index": 0, "reward": 1}] * 3
     path.write_text("\n".join(json.dumps(row) for row in [*rows, rows[0] | {"arms": ["a", "b"]}]))
-    with pytest.raises(od.BrokenLog, match="column arms, row 3: must be in every row beside index"):
+    with pytest.raises(od.errors.BrokenLog, match="column arms, row 3: must be in every row beside index"):
         od.read_log(path)
     fixed: Any = {"arm": [0], "reward": [1]}
     with pytest.raises(od.InvalidInput, match="logs must have the same arms and experts"):
@@ -136,7 +136,7 @@ def test_features_of_arms_given_at_birth(tmp_path: Path) -> None:
 def test_only_some_columns_keep_the_names(tmp_path: Path) -> None:
     log = od.Log.of(*played()[1:])
     for source in (log, written(log, tmp_path, "parquet")):
-        lean = od.LogReader(only=["propensities"]).read(source)
+        lean = od.logs.LogReader(only=["propensities"]).read(source)
         assert lean.features is None
         np.testing.assert_array_equal(lean.propensities, log.propensities)
         assert lean.offered == log.offered
@@ -182,7 +182,7 @@ def test_broken_lines_are_named(tmp_path: Path, name: str, rows: int) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in (GOOD, GOOD | changed, GOOD)))
     with pytest.raises(od.InvalidInput, match=sentence) as caught:
-        list(od.log_batches(path, rows=rows))
+        list(od.logs.log_batches(path, rows=rows))
     assert str(path) in str(caught.value)
 
 
@@ -217,5 +217,5 @@ def test_a_log_of_ours_may_go_through_pandas(tmp_path: Path) -> None:
     assert_same(od.read_log(tmp_path / "late.parquet"), od.Log(**columns)[1:])
     frame = pd.read_parquet(tmp_path / "log.parquet")
     frame.loc[2, "context"] = "{age: 3}"
-    with pytest.raises(od.BrokenLog, match="column context, row 2: must be JSON, as rows before are"):
+    with pytest.raises(od.errors.BrokenLog, match="column context, row 2: must be JSON, as rows before are"):
         od.read_log(frame)

@@ -58,5 +58,5 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_refused(tmp_path: Path, name: str) -> None:
     more, sentence = WRONG[name]
-    with pytest.raises(od.BrokenLog, match=sentence):
+    with pytest.raises(od.errors.BrokenLog, match=sentence):
         od.read_log(write(tmp_path / "log.dsjson", event("1", TWO, [0.5, 0.5], **more)))

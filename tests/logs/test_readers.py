@@ -40,7 +40,7 @@ def test_a_log_is_written_and_read(tmp_path: Path, name: str, suffix: str) -> No
 def test_batches_are_the_log_in_pieces(tmp_path: Path, suffix: str) -> None:
     log, path = full_log(100), tmp_path / f"log.{suffix}"
     od.write_log(log.split(30), path)  # several logs, one file
-    parts = list(od.log_batches(path, rows=16, arms=ARMS))
+    parts = list(od.logs.log_batches(path, rows=16, arms=ARMS))
     assert max(len(part) for part in parts) <= 16
     joined = od.Log.concatenated(parts)
     assert_same(joined, log, "context")
@@ -54,7 +54,7 @@ def test_batches_do_not_hold_the_file(tmp_path: Path) -> None:
     od.write_log((od.Log(arm=zeros, reward=zeros, context=rng.normal(size=(1000, 100))) for _ in range(30)), path)
     assert path.stat().st_size > 20e6
     before = pa.total_allocated_bytes()
-    held = [pa.total_allocated_bytes() - before for _ in od.log_batches(path, rows=500)]
+    held = [pa.total_allocated_bytes() - before for _ in od.logs.log_batches(path, rows=500)]
     assert len(held) == 60
     assert max(held) < 8e6
 
@@ -105,7 +105,7 @@ def test_their_names_and_our_order_of_arms(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_array_equal(by_name.arm, [2, 1, 2, 0])
     mixed = od.read_log(path, columns=NAMES | {"context": ["age", "city"]}, arms=ARMS)
     assert list(mixed.context[1].values() if suffix != "jsonl" else mixed.context[1]) == [40, "Oslo"]
-    batches = list(od.LogReader(NAMES, ARMS, rows=3).batches(path))
+    batches = list(od.logs.LogReader(NAMES, ARMS, rows=3).batches(path))
     assert [len(part) for part in batches] == [3, 1]
 
 
@@ -124,7 +124,7 @@ class Stream:
 )
 def test_tables_in_memory(make: Any) -> None:
     expect_table(od.read_log(make(TABLE), columns=NAMES, arms=ARMS))
-    parts = list(od.log_batches(make(TABLE), columns=NAMES, arms=ARMS, rows=3))
+    parts = list(od.logs.log_batches(make(TABLE), columns=NAMES, arms=ARMS, rows=3))
     assert [len(part) for part in parts] == [3, 1]
 
 
@@ -173,7 +173,7 @@ def test_json_lines_of_an_agent(tmp_path: Path) -> None:
     log, expected = od.read_log(path, arms=ARMS), od.Log.of(decisions, rewards, arms=ARMS)
     assert_same(log, expected, "context")
     np.testing.assert_array_equal(log.context[0], decisions[0].context)
-    parts = list(od.log_batches(path, arms=ARMS, rows=1))  # weights and masks come later than the first batch
+    parts = list(od.logs.log_batches(path, arms=ARMS, rows=1))  # weights and masks come later than the first batch
     assert_same(od.Log.concatenated(parts), expected, "context")
 
 

@@ -108,7 +108,7 @@ def test_long_tables_have_slates(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     rows = ["d1,a,true,1,s,1", "d1,b,false,,s,1", "d2,a,false,,s,2", "d2,b,true,0,s,2"]
     path.write_text("\n".join(["decision_id,arm,drawn,reward,slate,slot", *rows]))
-    log = od.read_long(path)
+    log = od.logs.read_long(path)
     assert list(log.slate) == ["s", "s"]
     assert log.slot is not None
     assert log.slot.tolist() == [1, 2]

@@ -65,7 +65,7 @@ def test_rows_that_are_not_there_are_named(row: Any) -> None:
     *_, log = played()
     with pytest.raises(IndexError, match=r"row must be in \[-30, 30\), for the log has 30 rows; got"):
         log[row]
-    assert issubclass(od.NoSuchRow, od.InvalidInput)
+    assert issubclass(od.errors.NoSuchRow, od.InvalidInput)
 
 
 @pytest.mark.parametrize("rows", ["reward", 1.5, [True, False], [[1, 2]]])

@@ -34,7 +34,7 @@ def events(path: Path, *written: dict[str, Any]) -> Path:
 def test_dsjson_by_tag(tmp_path: Path) -> None:
     """The names are the arms, wherever they stand in the list; what else actions have are features."""
     path = events(tmp_path / "log.dsjson", event(*actions("x", "yy")), event(*actions("yy", 3, "x")))
-    for log in (od.read_log(path), od.Log.concatenated(list(od.log_batches(path, rows=1)))):
+    for log in (od.read_log(path), od.Log.concatenated(list(od.logs.log_batches(path, rows=1)))):
         assert log.offered == [("x", "yy"), ("yy", "3", "x")]
         assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == ["yy", "x"]
         assert log.features[0] == {"x": {"i.age": 1}, "yy": {"i.age": 2}}
@@ -67,11 +67,13 @@ TAGS: dict[str, tuple[list[dict[str, Any]], str]] = {
 def test_broken_tags_are_named(tmp_path: Path, name: str, rows: int) -> None:
     wrong, sentence = TAGS[name]
     path = events(tmp_path / "log.dsjson", event(*actions("x", "y")), event(*wrong))
-    with pytest.raises(od.BrokenLog, match=sentence):
-        list(od.log_batches(path, rows=rows))
+    with pytest.raises(od.errors.BrokenLog, match=sentence):
+        list(od.logs.log_batches(path, rows=rows))
     first = events(tmp_path / "late.dsjson", event({}, {}), event(*actions("x", "y")))
-    with pytest.raises(od.BrokenLog, match="column c, row 1: must have no _tag in its actions, like the first row"):
-        list(od.log_batches(first, rows=rows))
+    with pytest.raises(
+        od.errors.BrokenLog, match="column c, row 1: must have no _tag in its actions, like the first row"
+    ):
+        list(od.logs.log_batches(first, rows=rows))
 
 
 def test_vowpal_wabbits_view_of_an_offer(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def policy_of(case: Any) -> od.GeneralizedThompsonSampling:
     names = [f"expert {i}" for i in range(len(case["prior"]))]
     return od.GeneralizedThompsonSampling(
         od.GivenExperts(tuple(names)),
-        loss if float(case["beta"]) == 1 else od.scaled(loss, float(case["beta"])),
+        loss if float(case["beta"]) == 1 else od.losses.scaled(loss, float(case["beta"])),
         eta=float(case["eta"]),
         gamma=rational(case["gamma"]),
         prior=floats(case["prior"]),

@@ -84,7 +84,7 @@ def test_probit_is_rivers_ad_predictor() -> None:
     """Binary features and a bias, without its drift: means and variances to 1e-9."""
     models = peer("river.linear_model")
     theirs = models.AdPredictor(beta=0.5, prior_probability=0.5, epsilon=0.0)
-    policy = od.ProbitThompsonSampling(DIM + 1, n_arms=1, noise=0.5)
+    policy = od.policies.ProbitThompsonSampling(DIM + 1, n_arms=1, noise=0.5)
     state = policy.init()
     for _ in range(60):
         active = RNG.random(DIM) < 0.5

@@ -14,13 +14,13 @@ class Plain(Family):
     """The logistic family with the protocol's own `total`."""
 
     def predict(self, theta: Array, features: Array) -> Array:
-        return od.LogisticFamily().predict(theta, features)
+        return od.policies.LogisticFamily().predict(theta, features)
 
     def loss(self, theta: Array, phi: Array, reward: Any) -> Array:
-        return od.LogisticFamily().loss(theta, phi, reward)
+        return od.policies.LogisticFamily().loss(theta, phi, reward)
 
     def gradient(self, theta: Array, phi: Array, reward: Any) -> Array:
-        return od.LogisticFamily().gradient(theta, phi, reward)
+        return od.policies.LogisticFamily().gradient(theta, phi, reward)
 
 
 def events(n: int, d: int, *, scale: float = 1.0, seed: int = 1) -> tuple[Array, Any, Array]:
@@ -32,7 +32,7 @@ def events(n: int, d: int, *, scale: float = 1.0, seed: int = 1) -> tuple[Array,
     return contexts, arms, np.clip(means + 0.2 * rng.standard_normal(n), 0.0, 1.0)
 
 
-def learnt(policy: od.ParticleThompsonSampling, history: Any, shape: tuple[int, ...] = ()) -> ParticleState:
+def learnt(policy: od.policies.ParticleThompsonSampling, history: Any, shape: tuple[int, ...] = ()) -> ParticleState:
     state = policy.init(shape)
     for t, (context, arm, reward) in enumerate(zip(*history, strict=True)):
         decision = od.Decision(t + 1, context, None, np.full(shape, arm), np.full((*shape, 3), 1 / 3))

@@ -97,14 +97,16 @@ def test_caps_that_the_eligible_arms_cannot_carry_are_refused_with_a_way_out() -
     bounded = od.Bounded(od.thompson_sampling(od.GivenExperts(("a",))), caps=0.4)
     said, two = np.array([[0.1, 0.9, 0.5]]), np.array([True, True, False])
     for eligible in (two, np.stack([np.ones(3, dtype=np.bool_), two])):
-        with pytest.raises(od.Infeasible, match=r"0.8 over 2: raise the caps to 0.5 or more, or offer more arms"):
+        with pytest.raises(
+            od.errors.Infeasible, match=r"0.8 over 2: raise the caps to 0.5 or more, or offer more arms"
+        ):
             bounded.odds(bounded.init(eligible.shape[:-1]), said, eligible=eligible)
 
 
 @pytest.mark.parametrize("k", [3, 70])
 @pytest.mark.parametrize("leading", [(), (2,)])
 def test_floors_that_are_too_high_are_refused_with_a_way_out(k: int, leading: tuple[int, ...]) -> None:
-    with pytest.raises(od.Infeasible, match=f"got 1.2 and {k} over {k}: lower the floors$"):
+    with pytest.raises(od.errors.Infeasible, match=f"got 1.2 and {k} over {k}: lower the floors$"):
         project(np.full((*leading, k), 1 / k), np.asarray(1.2 / k), np.asarray(1.0))
 
 
@@ -116,7 +118,7 @@ def test_one_row_of_odds_for_several_sets_of_eligible_arms() -> None:
 
 def test_the_policy_learns_from_the_odds_drawn_from() -> None:
     """EXP4.P's bonus Σ_b ξ(b)/Pr(b) is that of the bounded odds, also when bounds stand in bounds."""
-    inner = od.EXP4P(od.GivenExperts(("a", "b")), steps=10_000, prior=[0.999, 0.001])
+    inner = od.policies.EXP4P(od.GivenExperts(("a", "b")), steps=10_000, prior=[0.999, 0.001])
     said = np.array([[0.9, 0.1], [0.1, 0.9]])
     free = inner.odds(inner.init(), said)
     for policy in (od.Bounded(inner, floors=0.2), od.Bounded(od.Bounded(inner, floors=0.1), floors=0.2)):
@@ -187,5 +189,5 @@ def test_floors_count_only_for_eligible_arms() -> None:
         inner.init(), np.array([[0.1, 0.9, 0.5, 0.4]]), eligible=np.array([True, True, False, True])
     )
     np.testing.assert_allclose(odds.propensities, [0.3, 0.4, 0, 0.3])
-    with pytest.raises(od.Infeasible, match="sum to at most 1"):
+    with pytest.raises(od.errors.Infeasible, match="sum to at most 1"):
         od.Bounded(inner, floors=0.3).odds(inner.init(), np.array([[0.1, 0.9, 0.5, 0.4]]))

@@ -9,7 +9,7 @@ import oddsmith as od
 
 SAID = np.array([[0.9, 0.2, 0.4], [0.1, 0.3, 0.8]])
 INNER = od.GeneralizedThompsonSampling(
-    od.GivenExperts(("a", "b")), gamma=od.PowerSchedule(0.8, 0.5), prior=[0.75, 0.25], share=0.1
+    od.GivenExperts(("a", "b")), gamma=od.policies.PowerSchedule(0.8, 0.5), prior=[0.75, 0.25], share=0.1
 )
 FAIR = od.Bounded(INNER, floors=0.01, caps=0.9)
 WITHOUT_SECOND = np.array([True, False, True])
@@ -87,7 +87,7 @@ def test_bounds_must_fit_the_arms_and_be_numbers(what: str) -> None:
         od.Bounded(INNER, **{what: np.nan})
     with pytest.raises(od.InvalidInput, match=r"^floors and caps must be for as many arms; got 2 and 3$"):
         od.Bounded(INNER, floors=[0, 0], caps=[1, 1, 1])
-    with pytest.raises(od.Infeasible, match=r"^floors must not exceed caps; got \[0.1, 0.5\] above 0.3$"):
+    with pytest.raises(od.errors.Infeasible, match=r"^floors must not exceed caps; got \[0.1, 0.5\] above 0.3$"):
         od.Bounded(INNER, floors=[0.1, 0.5], caps=0.3)
     with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs"):
         od.Bounded("policy")  # type: ignore[arg-type]

@@ -53,28 +53,32 @@ POLICIES: dict[str, Entry] = {
     "fixed share": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=0.1, share=0.05), ordered=True),
     "discounting": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=0.1, discount=0.9), ordered=True),
     "window": Entry(lambda: od.Windowed(GTS(BANK, od.log_loss, eta=0.5, gamma=0.1), 10), ordered=True),
-    "schedule": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=od.PowerSchedule(0.5, 1 / 3))),
+    "schedule": Entry(lambda: GTS(BANK, od.log_loss, eta=0.5, gamma=od.policies.PowerSchedule(0.5, 1 / 3))),
     "bounded": Entry(lambda: od.Bounded(od.thompson_sampling(BANK), floors=0.05, caps=1.0)),
     "epsilon-greedy": Entry(lambda: od.epsilon_greedy(BANK, epsilon=0.1)),
     "uniform": Entry(lambda: od.uniform(BANK)),
-    "exp4": Entry(lambda: od.EXP4(BANK, eta=0.2, gamma=0.05)),
-    "exp4.p": Entry(lambda: od.EXP4P(BANK, steps=500, delta=0.05)),
+    "exp4": Entry(lambda: od.policies.EXP4(BANK, eta=0.2, gamma=0.05)),
+    "exp4.p": Entry(lambda: od.policies.EXP4P(BANK, steps=500, delta=0.05)),
     "hedged": Entry(lambda: od.hedged(BANK)),
     "hedged, square loss, optimism": Entry(
         lambda: od.Hedged(GTS(BANK, od.square_loss, gamma=0.1, optimism=0.2), trust=0.7)
     ),
     "hedged, fixed share": Entry(lambda: od.Hedged(GTS(BANK, share=0.05)), ordered=True),
-    "mixture of rates": Entry(lambda: od.RateMixture(BANK, gamma=0.1), ordered=True),
-    "squarecb": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="vovk")),
-    "squarecb, mixture": Entry(lambda: od.SquareCB(BANK, sharpness=30.0, oracle="mixture")),
-    "fastcb": Entry(lambda: od.FastCB(BANK, sharpness=30.0, oracle="mixture")),
-    "epoch-greedy": Entry(lambda: od.EpochGreedy(BANK, scale=0.3)),
-    "elimination": Entry(lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5)), index, ordered=True),
-    "elimination, original": Entry(
-        lambda: od.RegressorElimination(od.TableExperts(TABLE), np.arange(5), threshold="original"), index, ordered=True
+    "mixture of rates": Entry(lambda: od.policies.RateMixture(BANK, gamma=0.1), ordered=True),
+    "squarecb": Entry(lambda: od.policies.SquareCB(BANK, sharpness=30.0, oracle="vovk")),
+    "squarecb, mixture": Entry(lambda: od.policies.SquareCB(BANK, sharpness=30.0, oracle="mixture")),
+    "fastcb": Entry(lambda: od.policies.FastCB(BANK, sharpness=30.0, oracle="mixture")),
+    "epoch-greedy": Entry(lambda: od.policies.EpochGreedy(BANK, scale=0.3)),
+    "elimination": Entry(
+        lambda: od.policies.RegressorElimination(od.TableExperts(TABLE), np.arange(5)), index, ordered=True
     ),
-    "ucb1": Entry(lambda: od.UCB1(ARMS), index),
-    "kl-ucb": Entry(lambda: od.KLUCB(ARMS, c=0.0), index),
+    "elimination, original": Entry(
+        lambda: od.policies.RegressorElimination(od.TableExperts(TABLE), np.arange(5), threshold="original"),
+        index,
+        ordered=True,
+    ),
+    "ucb1": Entry(lambda: od.policies.UCB1(ARMS), index),
+    "kl-ucb": Entry(lambda: od.policies.KLUCB(ARMS, c=0.0), index),
     "beta": Entry(lambda: od.BetaThompsonSampling(ARMS, wins=1.0, losses=1.0, gamma=0.0), index),
     "linucb, disjoint": Entry(lambda: od.LinUCB(DIM, ARMS, alpha=1.0, ridge=1.0), vector),
     "linucb, shared": Entry(lambda: od.LinUCB(DIM, alpha=1.0, ridge=1.0), rows),
@@ -82,15 +86,17 @@ POLICIES: dict[str, Entry] = {
     "linear thompson, shared": Entry(lambda: od.LinearThompsonSampling(DIM, width=1.0, ridge=1.0, directions=64), rows),
     "optimist": Entry(lambda: od.LinearThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0, optimist=True), vector),
     "logistic thompson, disjoint": Entry(
-        lambda: od.LogisticThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0), vector, ordered=True
+        lambda: od.policies.LogisticThompsonSampling(DIM, ARMS, width=1.0, ridge=1.0), vector, ordered=True
     ),
     "logistic thompson, shared": Entry(
-        lambda: od.LogisticThompsonSampling(DIM, width=1.0, ridge=1.0, directions=64), rows, ordered=True
+        lambda: od.policies.LogisticThompsonSampling(DIM, width=1.0, ridge=1.0, directions=64), rows, ordered=True
     ),
-    "glm-ucb": Entry(lambda: od.GLMUCB(DIM, ARMS, alpha=0.5, ridge=1.0), vector, ordered=True),
-    "probit, disjoint": Entry(lambda: od.ProbitThompsonSampling(DIM, ARMS, noise=1.0, ridge=1.0), vector, ordered=True),
+    "glm-ucb": Entry(lambda: od.policies.GLMUCB(DIM, ARMS, alpha=0.5, ridge=1.0), vector, ordered=True),
+    "probit, disjoint": Entry(
+        lambda: od.policies.ProbitThompsonSampling(DIM, ARMS, noise=1.0, ridge=1.0), vector, ordered=True
+    ),
     "probit, shared": Entry(
-        lambda: od.ProbitThompsonSampling(DIM, noise=1.0, ridge=1.0, directions=64), rows, ordered=True
+        lambda: od.policies.ProbitThompsonSampling(DIM, noise=1.0, ridge=1.0, directions=64), rows, ordered=True
     ),
     "posterior sampling": Entry(lambda: GeneralizedPosteriorSampling(MODELS, gamma=0.1), index, ordered=True),
     "posterior sampling, policies": Entry(
@@ -102,7 +108,9 @@ POLICIES: dict[str, Entry] = {
     "q-learning": Entry(lambda: QLearning(5, ARMS, horizon=4), index, ordered=True),
     "auto": Entry(lambda: od.auto([str(k) for k in range(ARMS)], size="small", gamma=0.005), vector, ordered=True),
     "particles": Entry(
-        lambda: od.ParticleThompsonSampling(od.LogisticFamily(), DIM, n_particles=32, eta=0.5, gamma=0.01),
+        lambda: od.policies.ParticleThompsonSampling(
+            od.policies.LogisticFamily(), DIM, n_particles=32, eta=0.5, gamma=0.01
+        ),
         rows,
         ordered=True,
         chancy=True,
@@ -176,14 +184,14 @@ class TestContract:
     def test_a_saved_agent_goes_on(self, name: str, tmp_path: Path, any_kernels: str) -> None:
         entry, rng = POLICIES[name], np.random.default_rng(5)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", od.NoExploration)
+            warnings.simplefilter("ignore", od.errors.NoExploration)
             agent = od.Agent(entry.make(), seed=5)
         contexts: Any = [entry.context(rng, ()) for _ in range(40)]
         for context in contexts[:20]:
             agent.learn(agent.decide(context), 1)
         agent.save(tmp_path / "agent.npz")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", od.NoExploration)
+            warnings.simplefilter("ignore", od.errors.NoExploration)
             again = od.Agent.load(tmp_path / "agent.npz", entry.make())
         for context in contexts[20:]:
             ours, theirs = agent.decide(context), again.decide(context)
@@ -244,7 +252,9 @@ def test_experts_may_sleep(name: str, any_kernels: str) -> None:
 
 def test_an_agent_says_when_odds_will_be_zero() -> None:
     for name in ("ucb1", "linucb, shared", "glm-ucb", "epoch-greedy", "elimination", "beta"):
-        with pytest.warns(od.NoExploration, match="does not explore: some odds may be 0, .*; give it a gamma above 0"):
+        with pytest.warns(
+            od.errors.NoExploration, match="does not explore: some odds may be 0, .*; give it a gamma above 0"
+        ):
             od.Agent(POLICIES[name].make(), seed=1)
     for name in ("probit, shared", "squarecb", "exp4.p"):
         od.Agent(POLICIES[name].make(), seed=1)

@@ -69,7 +69,7 @@ def test_with_discount_order_matters_and_compiled_paths_step_aside() -> None:
     assert policy.loss_twin is None
     assert plain().orderless
     assert plain().loss_twin is not None
-    with pytest.raises(od.OrderMatters, match=r"got fixed experts, share=0 and discount=0\.9"):
+    with pytest.raises(od.errors.OrderMatters, match=r"got fixed experts, share=0 and discount=0\.9"):
         policy.merge(policy.init(), policy.init())
     _, decisions, rewards = played(plain(), 20)
     there = od.fold(policy, policy.init(), decisions, rewards)
@@ -146,7 +146,7 @@ def test_an_agent_with_a_window_explains_itself() -> None:
     assert list(posterior) == ["a", "b", "c"]
     assert sum(posterior.values()) == pytest.approx(1)
     explanation = agent.explain(context, eligible=["x", "y"])
-    assert isinstance(explanation, od.Explanation)
+    assert isinstance(explanation, od.policies.Explanation)
     np.testing.assert_allclose(explanation.posterior, list(posterior.values()))
     assert od.Windowed(plain(), 3).bank is BANK
     assert od.Windowed(plain(), 3).arms is None

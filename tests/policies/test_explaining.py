@@ -31,7 +31,7 @@ def test_linear_thompson_explains_itself_as_the_regression_it_is() -> None:
         agent.learn(decision, reward)
         rows[decision.arm].append((np.append(SCHEMA.encode(context), 1.0), reward))
     parts = agent.explain(CONTEXT)
-    assert isinstance(parts, od.ArmExplanation)
+    assert isinstance(parts, od.policies.ArmExplanation)
     posterior, phi = agent.posterior(), np.append(SCHEMA.encode(CONTEXT), 1.0)
     for k, arm in enumerate(ARMS):
         features, rewards = np.array([x for x, _ in rows[arm]]), np.array([r for _, r in rows[arm]])
@@ -60,20 +60,20 @@ def test_a_missing_number_is_zero_and_a_missing_category_nowhere() -> None:
     ("policy", "columns"),
     [
         (od.LinUCB(n_arms=2, schema=SCHEMA), ["mean linear score", "sd", "upper bound", "odds"]),
-        (od.GLMUCB(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "upper bound", "odds"]),
-        (od.LogisticThompsonSampling(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "odds"]),
-        (od.ProbitThompsonSampling(n_arms=2, schema=SCHEMA), ["mean probit score", "sd", "odds"]),
+        (od.policies.GLMUCB(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "upper bound", "odds"]),
+        (od.policies.LogisticThompsonSampling(n_arms=2, schema=SCHEMA), ["mean log-odds", "sd", "odds"]),
+        (od.policies.ProbitThompsonSampling(n_arms=2, schema=SCHEMA), ["mean probit score", "sd", "odds"]),
         (od.BetaThompsonSampling(2), ["mean reward", "sd", "odds"]),
-        (od.UCB1(2), ["mean reward", "upper bound", "odds"]),
-        (od.KLUCB(2), ["mean reward", "upper bound", "odds"]),
-        (od.Bounded(od.UCB1(2), 0.1), ["mean reward", "upper bound", "odds"]),
+        (od.policies.UCB1(2), ["mean reward", "upper bound", "odds"]),
+        (od.policies.KLUCB(2), ["mean reward", "upper bound", "odds"]),
+        (od.Bounded(od.policies.UCB1(2), 0.1), ["mean reward", "upper bound", "odds"]),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_all_of_them_explain_themselves(policy: Any, columns: list[str]) -> None:
     agent = learnt(policy)
     parts = agent.explain(CONTEXT)
-    assert isinstance(parts, od.ArmExplanation)
+    assert isinstance(parts, od.policies.ArmExplanation)
     assert parts.arms == ARMS
     assert parts.mean[1] > parts.mean[0]  # going was always rewarded
     assert str(parts).splitlines()[0].split("  ")[1:] != []
@@ -83,9 +83,9 @@ def test_all_of_them_explain_themselves(policy: Any, columns: list[str]) -> None
 
 def test_particles_explain_themselves_by_their_moments() -> None:
     context = np.array([[1.0, 0.0], [0.0, 1.0]])
-    agent = learnt(od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=64), context)
+    agent = learnt(od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=64), context)
     parts = agent.explain(context)
-    assert isinstance(parts, od.ArmExplanation)
+    assert isinstance(parts, od.policies.ArmExplanation)
     assert parts.mean[1] > parts.mean[0]
     assert list(agent.posterior()) == ["all arms"]
     assert list(agent.posterior()["all arms"]) == ["column 0", "column 1"]
@@ -101,10 +101,10 @@ def test_the_posterior_of_counts_is_the_probability_of_being_best() -> None:
 @pytest.mark.filterwarnings("ignore::oddsmith.NoExploration")
 def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
     with pytest.raises(od.InvalidInput, match=r"UCB1 has none: explain\(context\) shows"):
-        learnt(od.UCB1(2)).posterior()
+        learnt(od.policies.UCB1(2)).posterior()
     bank = od.FunctionExperts({"f": lambda x: [0.2, 0.3]}, ARMS)
     with pytest.raises(od.InvalidInput, match=r"SquareCB has none: agent.policy.odds"):
-        learnt(od.SquareCB(bank, 10.0)).explain(CONTEXT)
+        learnt(od.policies.SquareCB(bank, 10.0)).explain(CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
             lambda: od.LinUCB(3, 2, schema=SCHEMA),
             "dim must be left out beside a schema, which has 3 numbers and a 1; got 3",
         ),
-        (lambda: od.GLMUCB(n_arms=2, schema="age"), "schema must be a Schema; got str"),  # type: ignore[arg-type]
+        (lambda: od.policies.GLMUCB(n_arms=2, schema="age"), "schema must be a Schema; got str"),  # type: ignore[arg-type]
         (
             lambda: od.LinUCB(2, 2).odds(od.LinUCB(2, 2).init(), np.array([1.0, np.nan])),
             "finite numbers up to 1e.100; got others in column 1: fill it in, or give a schema",

@@ -83,7 +83,7 @@ class TestFacts:
             assert policy.orderless
             same(policy.merge(*halves), whole, atol=1e-9)
         else:
-            with pytest.raises(od.OrderMatters):
+            with pytest.raises(od.errors.OrderMatters):
                 policy.merge(*halves)
 
     def test_of_odds(self, name: str, wrapper: str) -> None:
@@ -139,7 +139,7 @@ def test_a_wrapper_that_learns_in_its_own_way_folds_by_it_and_promises_no_order(
     assert plain.mergeable
     assert not twice.orderless
     assert not twice.mergeable
-    with pytest.raises(od.OrderMatters, match="mergeable; got Doubling"):
+    with pytest.raises(od.errors.OrderMatters, match="mergeable; got Doubling"):
         twice.merge(twice.init())
 
 
@@ -163,7 +163,7 @@ def test_a_policy_of_ones_own_promises_nothing() -> None:
         def update(self, state: Any, decision: od.Decision, reward: Any) -> Any:
             return state._replace(learnt=state.learnt + 1)
 
-    with pytest.warns(od.NoExploration, match="Plain does not explore"):
+    with pytest.warns(od.errors.NoExploration, match="Plain does not explore"):
         agent = od.Agent(Plain(), seed=1)
     agent.learn([agent.decide(None) for _ in range(3)], [0, 1, 1])
     assert agent.state.learnt == 3
@@ -173,7 +173,7 @@ def test_a_policy_of_ones_own_promises_nothing() -> None:
     assert (agent.policy.bank, agent.policy.arms, agent.policy.orderless) == (None, None, False)
 
 
-class Leader(od.OverExperts):
+class Leader(od.policies.OverExperts):
     """A policy over experts that is no dataclass."""
 
     experts = od.GivenExperts(["a", "b"])

@@ -10,7 +10,7 @@ from oddsmith.policies.parts.langevin import Target, sweep
 from policies.continuous import Plain, closed_form, events, learnt
 
 RNG = np.random.default_rng(0)
-FAMILIES: dict[str, Family] = {"logistic": od.LogisticFamily(), "linear": od.LinearFamily()}
+FAMILIES: dict[str, Family] = {"logistic": od.policies.LogisticFamily(), "linear": od.policies.LinearFamily()}
 
 
 class TestFamilies:
@@ -34,8 +34,8 @@ class TestFamilies:
 
     def test_the_logistic_loss_does_not_overflow(self) -> None:
         theta, phi = np.array([[1e4], [-1e4]]), np.array([1.0])
-        np.testing.assert_array_equal(od.LogisticFamily().loss(theta, phi, 1.0), [0.0, 1e4])
-        np.testing.assert_array_equal(od.LogisticFamily().predict(theta, phi[None]), [[1.0], [0.0]])
+        np.testing.assert_array_equal(od.policies.LogisticFamily().loss(theta, phi, 1.0), [0.0, 1e4])
+        np.testing.assert_array_equal(od.policies.LogisticFamily().predict(theta, phi[None]), [[1.0], [0.0]])
 
     @pytest.mark.parametrize("name", FAMILIES)
     def test_totals_are_sums_over_events(self, name: str) -> None:
@@ -46,8 +46,10 @@ class TestFamilies:
             np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
     def test_a_family_of_ones_own(self) -> None:
-        families: tuple[Family, Family] = (Plain(), od.LogisticFamily())
-        own, ours = (learnt(od.ParticleThompsonSampling(f, 2, n_particles=64), events(60, 2)) for f in families)
+        families: tuple[Family, Family] = (Plain(), od.policies.LogisticFamily())
+        own, ours = (
+            learnt(od.policies.ParticleThompsonSampling(f, 2, n_particles=64), events(60, 2)) for f in families
+        )
         np.testing.assert_allclose(own.particles, ours.particles, atol=1e-9)
 
 
@@ -60,7 +62,7 @@ class TestMoves:
         history, n, d = events(40, 3), 20_000, 3
         mean, covariance = closed_form(history, eta=1.0, ridge=2.0)
         phi = history[0][np.arange(40), history[1]]
-        target = Target(od.LinearFamily(), np.zeros(d), 2.0 * np.eye(d), phi, history[2], np.ones(40))
+        target = Target(od.policies.LinearFamily(), np.zeros(d), 2.0 * np.eye(d), phi, history[2], np.ones(40))
         rng, root = np.random.default_rng(2), np.linalg.cholesky(covariance)
         start = mean + rng.standard_normal((n, d)) @ root.T
         moved = sweep(target, start, 2 * np.diag(np.diag(covariance)), moves=10, rng=rng)
@@ -73,7 +75,7 @@ class TestMoves:
         from scipy.stats import norm
 
         phi, rewards, n = np.array([[2.0, 0.0], [1.0, 2.0]] * 3), np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0]), 40_000
-        target = Target(od.LogisticFamily(), np.zeros(2), np.eye(2), phi, rewards, np.ones(6))
+        target = Target(od.policies.LogisticFamily(), np.zeros(2), np.eye(2), phi, rewards, np.ones(6))
         axis = np.linspace(-5, 5, 401)
         points = np.stack([one.ravel() for one in np.meshgrid(axis, axis)], axis=-1)
         log_density = target.log_density(points)[0]

@@ -167,7 +167,7 @@ def test_the_explanation_adds_up_and_says_what_safety_costs() -> None:
 def test_what_it_refuses() -> None:
     bank = od.GivenExperts(["a", "b"])
     with pytest.raises(od.InvalidInput, match="policy must be a GeneralizedThompsonSampling; got EXP4"):
-        od.Hedged(od.EXP4(bank, eta=0.1))  # type: ignore[arg-type]
+        od.Hedged(od.policies.EXP4(bank, eta=0.1))  # type: ignore[arg-type]
     for trust in (0.0, 1.0, float("nan")):
         with pytest.raises(od.InvalidInput, match="trust"):
             od.hedged(bank, trust=trust)

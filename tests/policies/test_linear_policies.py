@@ -49,7 +49,7 @@ def test_linucb_is_ridge_regression_and_a_width(shared: bool) -> None:
 def test_linear_class_vectors() -> None:
     """Precision I + 2η Σ φφ' and its mean, to 1e-12."""
     case = VECTORS["linear_gaussian"]
-    policy = od.linear_class(2, eta=1.0)
+    policy = od.policies.linear_class(2, eta=1.0)
     state = policy.init()
     for phi, reward in zip(case["phi"], case["rewards"], strict=True):
         context = np.array([floats(phi), [0.0, 0.0]])
@@ -128,7 +128,9 @@ def test_laplace_step_converges_for_any_spread() -> None:
     assert s[0] == pytest.approx(-0.01297, abs=1e-5)
 
 
-@pytest.mark.parametrize("make", [od.LinearThompsonSampling, od.LogisticThompsonSampling, od.ProbitThompsonSampling])
+@pytest.mark.parametrize(
+    "make", [od.LinearThompsonSampling, od.policies.LogisticThompsonSampling, od.policies.ProbitThompsonSampling]
+)
 def test_the_same_arm_twice_has_the_same_odds(make: Any) -> None:
     policy = make(4)
     state, *_ = played(policy, 50, 4, 3, shared=True)
@@ -139,7 +141,9 @@ def test_the_same_arm_twice_has_the_same_odds(make: Any) -> None:
     assert moved[0] == pytest.approx(odds[1], abs=0.02)  # the order of arms matters only through the directions
 
 
-@pytest.mark.parametrize("make", [od.LinUCB, od.LinearThompsonSampling, od.ProbitThompsonSampling, od.GLMUCB])
+@pytest.mark.parametrize(
+    "make", [od.LinUCB, od.LinearThompsonSampling, od.policies.ProbitThompsonSampling, od.policies.GLMUCB]
+)
 def test_one_context_for_a_whole_batch(make: Any) -> None:
     """odds broadcasts it over the state; update learns from the same features."""
     policy, context = make(2), np.array([[1.0, 0], [0, 1], [2, 0], [0, 2]])
@@ -167,7 +171,7 @@ def test_the_sequential_mode_is_near_that_of_all_rows() -> None:
     from sklearn.linear_model import LogisticRegression
 
     rng, theta = np.random.default_rng(1), np.array([1.0, -1.5])
-    policy = od.LogisticThompsonSampling(2)
+    policy = od.policies.LogisticThompsonSampling(2)
     state, x = policy.init(), rng.normal(size=(300, 2))
     rewards = (rng.random(300) < sigmoid(x @ theta)).astype(float)
     for row, reward in zip(x, rewards, strict=True):
@@ -175,11 +179,11 @@ def test_the_sequential_mode_is_near_that_of_all_rows() -> None:
         state = policy.update(state, decision, float(reward))
     mode = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10).fit(x, rewards).coef_[0]
     np.testing.assert_allclose(state.mean[0], mode, atol=0.25)
-    assert od.logistic_class(2).eta == 0.5
+    assert od.policies.logistic_class(2).eta == 0.5
 
 
 def test_glm_ucb_by_hand() -> None:
-    policy = od.GLMUCB(2, n_arms=2, alpha=0.8)
+    policy = od.policies.GLMUCB(2, n_arms=2, alpha=0.8)
     state, *_ = played(policy, 30, 2, 2, shared=False)
     context = RNG.normal(size=2)
     expected = [
@@ -191,7 +195,7 @@ def test_glm_ucb_by_hand() -> None:
 
 def test_probit_by_hand() -> None:
     """Graepel et al. 2010, equations (10) and (11): one click and one view without, binary features."""
-    policy = od.ProbitThompsonSampling(3, n_arms=1, noise=0.5)
+    policy = od.policies.ProbitThompsonSampling(3, n_arms=1, noise=0.5)
     state, mean, var = policy.init(), np.zeros(3), np.ones(3)
     for context, y in ((np.array([1.0, 0, 1]), 1), (np.array([0.0, 1, 1]), -1)):
         sigma = np.sqrt(0.25 + context @ var)
@@ -220,8 +224,8 @@ def test_truncated_moments_far_out() -> None:
         (lambda: od.LinUCB(2, ridge=0.0), "ridge must be"),
         (lambda: od.LinearThompsonSampling(2, directions=1000), "directions must be a power of two"),
         (lambda: od.LinearThompsonSampling(2, gamma=2.0), "gamma must be"),
-        (lambda: od.ProbitThompsonSampling(2, noise=0.0), "noise must be"),
-        (lambda: od.linear_class(2, eta=0.0), "eta must be"),
+        (lambda: od.policies.ProbitThompsonSampling(2, noise=0.0), "noise must be"),
+        (lambda: od.policies.linear_class(2, eta=0.0), "eta must be"),
         (lambda: od.LinUCB(2).odds(od.LinUCB(2).init(), np.zeros(2)), r"context must have shape \(…, K, 2\)"),
         (lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), np.array([1.0, np.nan])), "context must be finite"),
         (lambda: od.LinUCB(2, 3).odds(od.LinUCB(2, 3).init(), "home"), "context must be numbers"),
@@ -233,7 +237,7 @@ def test_truncated_moments_far_out() -> None:
             "eligible must be a mask of the 3 arms",
         ),
         (lambda: od.LinearThompsonSampling(2, seed=None), "seed must be"),  # type: ignore[arg-type]
-        (lambda: od.ProbitThompsonSampling(2, seed=-1), "seed must be"),
+        (lambda: od.policies.ProbitThompsonSampling(2, seed=-1), "seed must be"),
     ],
 )
 def test_wrong_settings(make: Any, message: str) -> None:

@@ -15,7 +15,9 @@ from policies.continuous import Plain, closed_form, events, learnt
 RNG = np.random.default_rng(0)
 
 
-def whitened(policy: od.ParticleThompsonSampling, state: Any, exact: tuple[Array, Array]) -> tuple[Array, Array]:
+def whitened(
+    policy: od.policies.ParticleThompsonSampling, state: Any, exact: tuple[Array, Array]
+) -> tuple[Array, Array]:
     """Means (runs, d) and covariances (runs, d, d) in coordinates where the exact ones are 0 and I."""
     mean, covariance = policy.moments(state)
     inverse = np.linalg.inv(np.linalg.cholesky(exact[1]))
@@ -28,7 +30,7 @@ class TestPosterior:
     @pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (3, 1.0), (3, 100.0)])
     def test_a_linear_class_has_a_gaussian_posterior(self, d: int, scale: float) -> None:
         """At scale 100 the first reward refutes nearly all of the prior, and is learnt in strides."""
-        policy = od.ParticleThompsonSampling(od.LinearFamily(), d, eta=1.0, ridge=2.0, seed=5)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LinearFamily(), d, eta=1.0, ridge=2.0, seed=5)
         history = events(120, d, scale=scale)
         exact = closed_form(history, eta=1.0, ridge=2.0)
         means, covariances = whitened(policy, learnt(policy, history, (32,)), exact)
@@ -38,7 +40,9 @@ class TestPosterior:
         assert np.sqrt((means**2).mean()) < 0.1  # 1/√M is 0.0625
 
     def test_forgetting_keeps_mean_and_covariance(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LinearFamily(), 2, eta=1.0, ridge=2.0, memory=30, seed=6)
+        policy = od.policies.ParticleThompsonSampling(
+            od.policies.LinearFamily(), 2, eta=1.0, ridge=2.0, memory=30, seed=6
+        )
         history = events(120, 2)
         state = learnt(policy, history, (32,))
         assert state.filled == 0
@@ -52,15 +56,15 @@ class TestPosterior:
 
     def test_the_regret_is_far_below_uniform_play(self) -> None:
         world = LogisticWorld(np.array([2.0, -1.5]), n_arms=4)
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=64, memory=100)
-        careless = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=16, gamma=1.0)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=64, memory=100)
+        careless = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=16, gamma=1.0)
         regrets = [simulate(p, world, steps=400, runs=8).total for p in (policy, careless)]
         assert regrets[0].max() < regrets[1].min() / 4
 
 
 class TestPolicy:
     def test_folds_repeat_to_the_last_bit(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=25)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=32, memory=25)
         contexts, rewards = RNG.standard_normal((60, 3, 2)), RNG.random(60)
         state = policy.init()
         decisions: list[od.Decision] = []
@@ -74,12 +78,14 @@ class TestPolicy:
         for again in (od.fold(policy, policy.init(), d, rewards) for d in (decisions, through_json)):
             for ours, theirs in zip(state, again, strict=True):
                 np.testing.assert_array_equal(ours, theirs)
-        other = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=25, seed=1)
+        other = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=32, memory=25, seed=1)
         assert not np.array_equal(od.fold(other, other.init(), decisions, rewards).particles, state.particles)
         assert (policy.in_place, policy.orderless) == (False, False)
 
     def test_random_numbers_come_from_seed_and_count(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=1)  # moves at every reward
+        policy = od.policies.ParticleThompsonSampling(
+            od.policies.LogisticFamily(), 2, n_particles=32, memory=1
+        )  # moves at every reward
         state = policy.init()
         decision = od.decide(policy, state, np.eye(2), 0.5)
         first, again, later = (policy.update(state._replace(learnt=n), decision, 1.0) for n in (5, 5, 6))
@@ -87,7 +93,7 @@ class TestPolicy:
         assert (first.particles != later.particles).all(axis=-1).mean() > 0.5
 
     def test_a_saved_agent_goes_on(self, tmp_path: Path) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 3, n_particles=32, memory=20)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 3, n_particles=32, memory=20)
         agent, contexts = od.Agent(policy, seed=5), RNG.standard_normal((80, 4, 3))
         for context in contexts[:40]:
             agent.learn(agent.decide(context), 1)
@@ -102,11 +108,12 @@ class TestPolicy:
         assert agent.decide_batch(contexts).propensities.shape == (80, 4)
         with pytest.raises(od.BadFile, match=r"seed was 0\.0, is 1\.0"):
             od.Agent.load(
-                tmp_path / "agent.npz", od.ParticleThompsonSampling(policy.family, 3, n_particles=32, memory=20, seed=1)
+                tmp_path / "agent.npz",
+                od.policies.ParticleThompsonSampling(policy.family, 3, n_particles=32, memory=20, seed=1),
             )
 
     def test_batch_axes(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, memory=10)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=32, memory=10)
         state = policy.init((3, 2))
         for step in range(25):
             decision = od.decide(policy, state, RNG.standard_normal((3, 2, 4, 2)), RNG.random((3, 2)), step=step + 1)
@@ -119,20 +126,22 @@ class TestPolicy:
         assert policy.moments(state)[1].shape == (3, 2, 2, 2)
 
     def test_odds_are_votes_over_the_eligible_arms(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=64, gamma=0.2)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=64, gamma=0.2)
         state, context = policy.init(), np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [5.0, 5.0]])
         mask = np.array([True, False, True, False])
         odds = policy.odds(state, context, eligible=mask).propensities
         right = (state.particles[:, 0] > 0).mean()
         np.testing.assert_allclose(odds, [0.8 * right + 0.1, 0, 0.8 * (1 - right) + 0.1, 0], atol=1e-12)
         np.testing.assert_array_equal(odds, policy.odds(state, context, eligible=mask, step=9).propensities)
-        with pytest.raises(od.NoEligibleArm):
+        with pytest.raises(od.errors.NoEligibleArm):
             policy.odds(state, context, eligible=np.zeros(4, dtype=np.bool_))
         with pytest.raises(od.InvalidInput, match="eligible must be a mask of the 4 arms"):
             policy.odds(state, context, eligible=np.ones(3, dtype=np.bool_))
 
     def test_an_arm_with_unknown_features_sleeps(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=32, gamma=0.1, memory=4)
+        policy = od.policies.ParticleThompsonSampling(
+            od.policies.LogisticFamily(), 2, n_particles=32, gamma=0.1, memory=4
+        )
         context = np.array([[1.0, 0.0], [np.nan, 1.0]])
         state = policy.init()
         np.testing.assert_allclose(policy.odds(state, context).propensities, [0.95, 0.05])
@@ -147,7 +156,9 @@ class TestPolicy:
         assert np.isfinite(after.precision).all()
 
     def test_two_thousand_random_steps(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 4, n_particles=32, memory=64, gamma=0.05)
+        policy = od.policies.ParticleThompsonSampling(
+            od.policies.LogisticFamily(), 4, n_particles=32, memory=64, gamma=0.05
+        )
         rng, state = np.random.default_rng(8), policy.init()
         size = sum(np.asarray(leaf).nbytes for leaf in state)
         for step in range(2000):
@@ -179,16 +190,16 @@ class TestSentences:
             ({"gamma": 1.5}, r"gamma must be in \[0, 1\]; got 1.5"),
             ({"eta": 0.0}, "eta must be in"),
             ({"ridge": -1.0}, "ridge must be in"),
-            ({"family": od.LogisticFamily}, "family must have predict, loss, gradient, total"),
+            ({"family": od.policies.LogisticFamily}, "family must have predict, loss, gradient, total"),
             ({"family": "logistic"}, "family must have predict, loss, gradient, total"),
         ],
     )
     def test_settings(self, settings: Any, sentence: str) -> None:
         with pytest.raises(od.InvalidInput, match=sentence):
-            od.ParticleThompsonSampling(**{"family": od.LogisticFamily(), "dim": 2, **settings})
+            od.policies.ParticleThompsonSampling(**{"family": od.policies.LogisticFamily(), "dim": 2, **settings})
 
     def test_contexts_and_decisions(self) -> None:
-        policy = od.ParticleThompsonSampling(od.LogisticFamily(), 2, n_particles=16)
+        policy = od.policies.ParticleThompsonSampling(od.policies.LogisticFamily(), 2, n_particles=16)
         state = policy.init()
         for context, sentence in (
             (np.zeros((3, 3)), r"context must have shape \(…, K, 2\), a row per arm; got \(3, 3\)"),
@@ -219,6 +230,6 @@ class TestSentences:
             def loss(self, theta: Array, phi: Array, reward: Any) -> Array:
                 return np.full(theta.shape[:-1], np.nan)
 
-        policy = od.ParticleThompsonSampling(Broken(), 2, n_particles=16)
-        with pytest.raises(od.OutOfDomain, match="loss of a family must be a number for every particle"):
+        policy = od.policies.ParticleThompsonSampling(Broken(), 2, n_particles=16)
+        with pytest.raises(od.errors.OutOfDomain, match="loss of a family must be a number for every particle"):
             policy.update(policy.init(), od.decide(policy, policy.init(), np.ones((3, 2)), 0.5), 1.0)

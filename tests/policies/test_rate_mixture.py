@@ -72,7 +72,7 @@ def test_what_it_refuses() -> None:
             RateMixture(BANK, rates=rates)
     policy = RateMixture(BANK)
     decision = od.decide(policy, policy.init(), np.array([[1.0, 1.0], [0.5, 0.5]]), 0.5)
-    with pytest.raises(od.OutOfDomain, match="losses must be finite"):
+    with pytest.raises(od.errors.OutOfDomain, match="losses must be finite"):
         policy.update(policy.init(), decision, 0.0)
 
 

@@ -54,12 +54,12 @@ def test_an_expert_that_the_default_refuted_stays_refuted() -> None:
     assert policy.revise(right, decision, 1.0, 0.0).log_weights.tolist() == [-np.inf, 0.0]
     sure = decision._replace(advice=np.ones(2))
     right = policy.update(policy.init(), sure, 1.0)
-    with pytest.raises(od.AllExpertsRefuted):
+    with pytest.raises(od.errors.AllExpertsRefuted):
         policy.revise(right, sure, 1.0, 0.0)
 
 
 def test_a_policy_without_a_difference_learns_once_more() -> None:
-    policy = od.EXP4(od.GivenExperts(["one", "two"]), eta=0.1)
+    policy = od.policies.EXP4(od.GivenExperts(["one", "two"]), eta=0.1)
     (decision,) = drawn(policy, 1)
     state = policy.update(policy.init(), decision, 0.0)
     assert bits(policy.revise(state, decision, 0.0, 1.0)) == bits(policy.update(state, decision, 1.0))

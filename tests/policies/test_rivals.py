@@ -28,7 +28,7 @@ def drawn(odds: od.Odds, arm: int) -> od.Decision:
 
 def test_squarecb_vectors() -> None:
     case = VECTORS["squarecb"]
-    policy = od.SquareCB(THREE, sharpness=20.0, prior=floats(case["prior"]))
+    policy = od.policies.SquareCB(THREE, sharpness=20.0, prior=floats(case["prior"]))
     state = policy.init()
     for step in case["steps"]:
         predictions = TABLES[step["context"]]
@@ -58,7 +58,7 @@ def test_fastcb_puts_all_on_a_free_arm() -> None:
 
 
 def test_exp4_vectors() -> None:
-    policy = od.EXP4(THREE, eta=0.1)
+    policy = od.policies.EXP4(THREE, eta=0.1)
     state = policy.init()
     for step in VECTORS["exp4"]["steps"]:
         odds = policy.odds(state, TABLES[step["context"]])
@@ -69,7 +69,7 @@ def test_exp4_vectors() -> None:
 
 def test_exp4p_by_hand() -> None:
     """Beygelzimer et al. 2011, Algorithm 1: two experts, two arms, one step."""
-    policy = od.EXP4P(od.GivenExperts(["left", "right"]), steps=50, delta=0.1)
+    policy = od.policies.EXP4P(od.GivenExperts(["left", "right"]), steps=50, delta=0.1)
     p = np.sqrt(np.log(2) / (2 * 50))
     odds = policy.odds(policy.init(), np.array([[0.9, 0.1], [0.2, 0.8]]))
     np.testing.assert_allclose(odds.propensities, [0.5, 0.5])
@@ -108,7 +108,7 @@ def test_balanced_satisfies_its_condition(seed: int) -> None:
 @pytest.mark.parametrize("loss", [od.square_loss, od.log_loss])
 def test_elimination_keeps_the_truth_and_drops_the_others(loss: Any) -> None:
     table = random_table(10, 16, 3)
-    policy = od.RegressorElimination(od.TableExperts(table), np.arange(10), loss)
+    policy = od.policies.RegressorElimination(od.TableExperts(table), np.arange(10), loss)
     run = simulate(policy, TableWorld(table[:, 0]), steps=1500, runs=10, seed=2)
     assert run.state.alive[:, 0].all()  # each run keeps it with probability 0.95 at least
     assert run.state.alive.sum() < 10 * 8
@@ -119,8 +119,8 @@ def test_elimination_keeps_the_truth_and_drops_the_others(loss: Any) -> None:
 
 def test_elimination_thresholds_by_hand() -> None:
     table = random_table(3, 4, 2)
-    sharp = od.RegressorElimination(od.TableExperts(table), np.arange(3), delta=0.1)
-    original = od.RegressorElimination(od.TableExperts(table), np.arange(3), delta=0.1, threshold="original")
+    sharp = od.policies.RegressorElimination(od.TableExperts(table), np.arange(3), delta=0.1)
+    original = od.policies.RegressorElimination(od.TableExperts(table), np.arange(3), delta=0.1, threshold="original")
     assert sharp.slack(1) == sharp.slack(1000) == pytest.approx(np.log(4 / 0.1))
     assert original.slack(8) == pytest.approx(18 * np.log(2 * 4 * 8**3 * 3 / 0.1))
     state = sharp.init()._replace(losses=np.array([0.0, 3.6, 3.7, 1.0]))
@@ -134,7 +134,7 @@ def test_elimination_thresholds_by_hand() -> None:
 def test_elimination_charges_sleepers_the_mix_of_the_awake(carried: bool) -> None:
     """An infinite loss among the awake is a mix of 0.3 = (0 + 0.6)/2, no infinite mean: as in GTS."""
     table = np.array([[[0.0, 0.9], [0.6, 0.4], [np.nan, np.nan]]])
-    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
+    policy = od.policies.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
     gts = od.GeneralizedThompsonSampling(policy.experts, eta=1.0, gamma=0.0)
     balance = np.array([0.5, 0.5, 0.0])
     state = policy.init()._replace(balance=balance)
@@ -153,7 +153,7 @@ def test_elimination_charges_sleepers_the_mix_of_the_awake(carried: bool) -> Non
 
 def test_elimination_charges_a_late_reward_with_the_balance_it_was_drawn_with() -> None:
     table = np.array([[[0.2, 0.9], [0.6, 0.4], [np.nan, np.nan]]])
-    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.square_loss)
+    policy = od.policies.RegressorElimination(od.TableExperts(table), np.array([0]), od.square_loss)
     early = policy.init()._replace(balance=np.array([0.25, 0.75, 0.0]))
     decision = drawn(policy.odds(early, 0), 0)
     late = policy.init()._replace(balance=np.array([0.9, 0.1, 0.0]))
@@ -164,7 +164,7 @@ def test_elimination_charges_a_late_reward_with_the_balance_it_was_drawn_with() 
 def test_epoch_greedy_by_hand() -> None:
     """Epoch l explores once, then exploits floor(sqrt(l/(K ln N))/scale) times; values are importance weighted."""
     experts = od.GivenExperts(["left", "right"])
-    policy = od.EpochGreedy(experts, scale=0.4)
+    policy = od.policies.EpochGreedy(experts, scale=0.4)
     spread = 0.4 * np.sqrt(2 * np.log(2))
     step, expected = 1, []
     for epoch in range(1, 60):
@@ -196,7 +196,7 @@ def test_oracles_leave_out_who_has_no_opinion() -> None:
 def test_oracle_regret_is_at_most_half_of_ln_n(kind: Any) -> None:
     """E Σ (ŷ - f_1)² <= ln(N)/2 on the drawn arms, for both oracles (theory 5.2)."""
     table = random_table(10, 16, 3)
-    policy = od.SquareCB(od.TableExperts(table), sharpness=50.0, oracle=kind)
+    policy = od.policies.SquareCB(od.TableExperts(table), sharpness=50.0, oracle=kind)
     world, total = TableWorld(table[:, 0]), np.zeros(240)
     state, rng = policy.init((240,)), np.random.default_rng(0)
     for t in range(600):
@@ -223,21 +223,24 @@ def test_recipes_have_the_settings_of_their_bounds(name: str) -> None:
     bound = bounds[name](prior=1 / 32, **problem)
     total = simulate(policy, TableWorld(table[:, 0]), steps=2000, runs=20, seed=3).total
     assert total.mean() < bound.bound
-    assert od.follow_the_leader(experts).gamma == 0
+    assert od.policies.follow_the_leader(experts).gamma == 0
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: od.EXP4(THREE, eta=0.0), "eta must be"),
-        (lambda: od.EXP4P(THREE, steps=0), "steps must be"),
-        (lambda: od.EXP4P(THREE, steps=10, delta=1.0), "delta must be"),
-        (lambda: od.SquareCB(THREE, sharpness=-1.0), "sharpness must be"),
-        (lambda: od.FastCB(THREE, sharpness=5.0, oracle="crystal"), "oracle must be one of vovk, mixture"),  # type: ignore[arg-type]
-        (lambda: od.EpochGreedy(THREE, scale=0.0), "scale must be"),
-        (lambda: od.SquareCB(THREE, sharpness=1.0, prior=[0.5, 0.5]), "prior must have"),
-        (lambda: od.RegressorElimination(od.TableExperts(random_table()), 3), "contexts must be a sample"),
-        (lambda: od.RegressorElimination(od.TableExperts(random_table()), np.arange(3), delta=0), "delta must be"),
+        (lambda: od.policies.EXP4(THREE, eta=0.0), "eta must be"),
+        (lambda: od.policies.EXP4P(THREE, steps=0), "steps must be"),
+        (lambda: od.policies.EXP4P(THREE, steps=10, delta=1.0), "delta must be"),
+        (lambda: od.policies.SquareCB(THREE, sharpness=-1.0), "sharpness must be"),
+        (lambda: od.policies.FastCB(THREE, sharpness=5.0, oracle="crystal"), "oracle must be one of vovk, mixture"),  # type: ignore[arg-type]
+        (lambda: od.policies.EpochGreedy(THREE, scale=0.0), "scale must be"),
+        (lambda: od.policies.SquareCB(THREE, sharpness=1.0, prior=[0.5, 0.5]), "prior must have"),
+        (lambda: od.policies.RegressorElimination(od.TableExperts(random_table()), 3), "contexts must be a sample"),
+        (
+            lambda: od.policies.RegressorElimination(od.TableExperts(random_table()), np.arange(3), delta=0),
+            "delta must be",
+        ),
     ],
 )
 def test_wrong_settings(make: Any, message: str) -> None:
@@ -247,35 +250,38 @@ def test_wrong_settings(make: Any, message: str) -> None:
 
 def test_a_prediction_outside_the_loss_is_no_sleep() -> None:
     said = np.array([[1.2, 0.5], [0.4, 0.6], [np.nan, np.nan]])
-    for policy in (od.FastCB(THREE, sharpness=5.0), od.SquareCB(THREE, sharpness=5.0, oracle="mixture")):
+    for policy in (
+        od.policies.FastCB(THREE, sharpness=5.0),
+        od.policies.SquareCB(THREE, sharpness=5.0, oracle="mixture"),
+    ):
         decision = drawn(policy.odds(policy.init(), said), 0)
-        with pytest.raises(od.OutOfDomain, match=r"got NaN for 1\.2"):
+        with pytest.raises(od.errors.OutOfDomain, match=r"got NaN for 1\.2"):
             policy.update(policy.init(), decision, 1.0)
 
 
 def test_vovk_far_from_the_unit_interval_is_a_number() -> None:
     found = vovk(np.array([[0.5], [0.5]]), np.array([[25.0, 3.0], [30.0, 2.0]]))
     assert np.isfinite(found).all()
-    policy = od.SquareCB(od.GivenExperts(["a", "b"]), sharpness=5.0)
+    policy = od.policies.SquareCB(od.GivenExperts(["a", "b"]), sharpness=5.0)
     assert np.isfinite(policy.odds(policy.init(), np.array([[25.0, 3.0], [30.0, 2.0]])).propensities).all()
 
 
 def test_elimination_of_everybody_is_refused() -> None:
     table = np.array([[[0.0, 0.9], [0.0, 0.4]]])
-    policy = od.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
+    policy = od.policies.RegressorElimination(od.TableExperts(table), np.array([0]), od.log_loss)
     decision = drawn(policy.odds(policy.init(), 0), 0)
-    with pytest.raises(od.AllExpertsRefuted, match="probability zero"):
+    with pytest.raises(od.errors.AllExpertsRefuted, match="probability zero"):
         policy.update(policy.init(), decision, 1.0)
     gone = EliminationState(np.array([np.inf, 1.0]), np.array([False, True]), np.array([0.0, 1.0]), 3)
     asleep = decision._replace(advice=np.array([0.0, np.nan]), log_weights=np.zeros(2))
     assert policy.update(gone, asleep, 1.0).losses[1] == 1.0  # no survivor spoke: nothing is charged
     with pytest.raises(od.InvalidInput, match="some expert has an opinion"):
-        od.RegressorElimination(od.TableExperts(np.full((1, 2, 2), np.nan)), np.array([0]))
+        od.policies.RegressorElimination(od.TableExperts(np.full((1, 2, 2), np.nan)), np.array([0]))
 
 
 def test_epoch_greedy_with_a_changing_number_of_arms() -> None:
     """A list of decisions with two and three arms teaches what they teach one by one."""
-    policy, rng = od.EpochGreedy(od.GivenExperts(["a", "b"]), scale=0.3), np.random.default_rng(0)
+    policy, rng = od.policies.EpochGreedy(od.GivenExperts(["a", "b"]), scale=0.3), np.random.default_rng(0)
     state, decisions = policy.init(), []
     rewards = rng.random(40)
     for t in range(40):
@@ -285,8 +291,8 @@ def test_epoch_greedy_with_a_changing_number_of_arms() -> None:
     np.testing.assert_allclose(od.fold(policy, policy.init(), decisions, rewards).values, state.values)
 
 
-@pytest.mark.parametrize("recipe", [od.feel_good, od.exp4, od.squarecb, od.tuned])
-def test_recipes_take_a_prior_by_name(recipe: Callable[..., od.SquareCB]) -> None:
+@pytest.mark.parametrize("recipe", [od.policies.feel_good, od.policies.exp4, od.policies.squarecb, od.tuned])
+def test_recipes_take_a_prior_by_name(recipe: Callable[..., od.policies.SquareCB]) -> None:
     by_name = recipe(od.GivenExperts(["a", "b"]), n_arms=2, steps=100, prior={"b": 0.1, "a": 0.9})
     in_order = recipe(od.GivenExperts(["a", "b"]), n_arms=2, steps=100, prior=[0.9, 0.1])
     assert od.fingerprint(by_name) == od.fingerprint(in_order)

@@ -122,13 +122,13 @@ def late_rewards(trace: Trace) -> None:
 
 
 def falling(scale: float) -> Any:
-    return od.PowerSchedule(scale=scale, power=1 / 3, cap=0.6)
+    return od.policies.PowerSchedule(scale=scale, power=1 / 3, cap=0.6)
 
 
 THOMPSON = {"eta": 1.0, "gamma": 0.0}
 SETTINGS: dict[str, Callable[[Trace], None]] = {
     "gts, all at once": given(lambda: gts(od.square_loss, optimism=0.2, share=0.03, discount=0.95)),
-    "gts, scaled loss": given(lambda: gts(od.scaled(od.log_loss, 2.0), eta=0.8)),
+    "gts, scaled loss": given(lambda: gts(od.losses.scaled(od.log_loss, 2.0), eta=0.8)),
     "gts, prior with a zero": given(lambda: gts(prior=[0.5, 0.0, 0.25, 0.25])),
     "gts, schedule": given(lambda: gts(gamma=falling(0.9))),
     "gts, feel-good": given(lambda: gts(eta=0.25, optimism=0.3, gamma=falling(0.1))),
@@ -136,10 +136,10 @@ SETTINGS: dict[str, Callable[[Trace], None]] = {
     "tuned, for a horizon": given(lambda: od.tuned(BANK, od.log_loss, n_arms=4, steps=1000, prior=PRIOR)),
     "tuned, anytime": given(lambda: od.tuned(BANK, od.square_loss, n_arms=4, steps=None, prior=PRIOR)),
     "epsilon-greedy": given(lambda: od.epsilon_greedy(BANK, od.log_loss, epsilon=0.2)),
-    "follow the leader": given(lambda: od.follow_the_leader(BANK, od.square_loss)),
-    "feel-good recipe": given(lambda: od.feel_good(BANK, od.log_loss, n_arms=4, steps=500, prior=PRIOR)),
-    "exp4 recipe": given(lambda: od.exp4(BANK, n_arms=4, steps=500, prior=PRIOR)),
-    "squarecb recipe": given(lambda: od.squarecb(BANK, n_arms=4, steps=500, prior=PRIOR, oracle="vovk")),
+    "follow the leader": given(lambda: od.policies.follow_the_leader(BANK, od.square_loss)),
+    "feel-good recipe": given(lambda: od.policies.feel_good(BANK, od.log_loss, n_arms=4, steps=500, prior=PRIOR)),
+    "exp4 recipe": given(lambda: od.policies.exp4(BANK, n_arms=4, steps=500, prior=PRIOR)),
+    "squarecb recipe": given(lambda: od.policies.squarecb(BANK, n_arms=4, steps=500, prior=PRIOR, oracle="vovk")),
     "bounded, floors": given(lambda: od.Bounded(gts(**THOMPSON), floors=0.05, caps=1.0)),
     "bounded, floors and caps by arm": given(
         lambda: od.Bounded(gts(**THOMPSON), floors=[0.0, 0.1, 0.05, 0.0], caps=[0.6, 0.7, 0.5, 0.4])

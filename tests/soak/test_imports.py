@@ -51,7 +51,7 @@ def test_a_hundred_thousand_events(tmp_path: Path) -> None:
     assert second < 7 * first
     assert large < 1.2 * small
     ids = (expected["decision_id"] for _, expected in world(100_000))
-    found = (id for log in od.log_batches(out) for id in log.decision_id)
+    found = (id for log in od.logs.log_batches(out) for id in log.decision_id)
     assert all(id == other for id, other in zip(found, ids, strict=True))
 
 
@@ -65,7 +65,7 @@ def test_a_hundred_thousand_events_of_three_slots(tmp_path: Path) -> None:
     assert second < 7 * first
     assert large < 1.2 * small
     places = (row["decision_id"] for _, rows in slot_world(100_000) for row in rows)
-    found = (id for log in od.log_batches(out) for id in log.decision_id)
+    found = (id for log in od.logs.log_batches(out) for id in log.decision_id)
     assert all(id == other for id, other in zip(found, places, strict=True))
 
 

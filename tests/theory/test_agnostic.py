@@ -73,7 +73,7 @@ def test_departure() -> None:
         assert [left.regret(1e4, gamma) > 450 for gamma in (0.0, 0.5, 1.0)] == [True] * 3
     with pytest.raises(od.InvalidInput, match="predict better"):
         theory.departure(od.square_loss, 1.0, means=A1_MEANS, predictions=A1_EXPERTS[::-1])
-    with pytest.raises(od.OutOfDomain, match="finite"):
+    with pytest.raises(od.errors.OutOfDomain, match="finite"):
         theory.departure(od.log_loss, 1.0, means=A1_MEANS, predictions=[[0.6, 0.5], [0.0, 1.0]])
 
 

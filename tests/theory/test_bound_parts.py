@@ -245,7 +245,7 @@ def test_constants_are_tight_or_the_papers() -> None:
         with pytest.raises(od.InvalidInput, match=r"^beta must be given for log loss"):
             bound(constants="paper")
     own: Any
-    for own in (lambda g, r: (g - r) ** 2, od.scaled(od.square_loss, 2.0), CERTIFIED):
+    for own in (lambda g, r: (g - r) ** 2, od.losses.scaled(od.square_loss, 2.0), CERTIFIED):
         with pytest.raises(
             od.InvalidInput, match=r"^constants='paper' is for plain square and log loss; use constants="
         ):

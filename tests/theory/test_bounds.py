@@ -104,7 +104,7 @@ def test_classes_and_covers_stand_in_for_ln_1_over_p() -> None:
     assert linear == pytest.approx(2.5 * np.log1p(2e4 / 5) + 0.5)
     logistic = theory.class_complexity("logistic", dim=5, steps=1e4, eta=0.5, norm=2.0, ridge=0.1)
     assert logistic == pytest.approx(2.5 * np.log1p(5e3 / (4 * 5 * 0.1)) + 0.2)
-    cover = od.ball_cover(2, 2.0, radius=0.1)
+    cover = od.experts.ball_cover(2, 2.0, radius=0.1)
     complexity = theory.cover_complexity("logistic", n=cover.n, radius=cover.radius, steps=1e4, eta=0.5)
     assert complexity == pytest.approx(np.log(cover.n) + 0.5 * 1e4 * 0.01 / 8)
     bound = theory.refined_bound(Coefficient(0.5, 0.5), n_arms=3, steps=1e4, log_prior=complexity)
@@ -136,9 +136,9 @@ def test_tuned_is_gts_with_the_bound_s_settings() -> None:
     expected = theory.tune("square", n_arms=3, steps=10_000, prior=0.25)
     assert (known.eta, known.gamma) == (expected.eta, expected.gamma)
     anytime = od.tuned(bank, n_arms=3, prior={"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1})
-    assert isinstance(anytime.gamma, od.PowerSchedule)
+    assert isinstance(anytime.gamma, od.policies.PowerSchedule)
     assert anytime.gamma.scale == theory.anytime_bound("log", n_arms=3, steps=100, prior=0.1).gamma
-    halved = od.tuned(bank, od.scaled(od.square_loss, 4.0), n_arms=3, steps=10_000)
+    halved = od.tuned(bank, od.losses.scaled(od.square_loss, 4.0), n_arms=3, steps=10_000)
     assert halved.eta == pytest.approx(4 * known.eta)  # scale invariance: the same algorithm
     assert halved.gamma == known.gamma
     own = od.tuned(bank, certify(lambda g, r: g - r * np.log(g), 0.05, 1.0), n_arms=3, steps=10_000)
@@ -228,7 +228,7 @@ def test_delay_0_is_no_delay_and_adversarial_delay_is_monotone() -> None:
 def test_scaled_losses_have_the_same_bounds_with_eta_scaled() -> None:
     problem: Any = {"n_arms": 3, "steps": 10**4, "prior": 0.1}
     for loss, beta in ((od.log_loss, 0.25), (od.square_loss, 100.0)):
-        plain, other = (theory.regret_bound(each, **problem) for each in (loss, od.scaled(loss, beta)))
+        plain, other = (theory.regret_bound(each, **problem) for each in (loss, od.losses.scaled(loss, beta)))
         assert other.bound == plain.bound
         assert other.eta == pytest.approx(beta * float(plain.eta or 0))
 

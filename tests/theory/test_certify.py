@@ -182,7 +182,7 @@ def test_beta_of_given_experts() -> None:
         (lambda: certify(lambda g, r: g if g > 0.5 else r), "it raised ValueError"),
         (lambda: certify(lambda g: g), "it raised TypeError"),  # type: ignore[arg-type,misc]
         (lambda: certify(od.square_loss, n=0), "n must be a whole number"),
-        (lambda: od.theory.kappa2(od.scaled(od.square_loss, 2.0)), "plain loss"),
+        (lambda: od.theory.kappa2(od.losses.scaled(od.square_loss, 2.0)), "plain loss"),
         (lambda: od.theory.tune("log", n_arms=2, prior=0.1, beta=-3), "beta must not be given"),
         (lambda: od.theory.tune("log", n_arms=2, prior=0.1, constants="old"), "'tight' or 'paper'"),  # type: ignore[arg-type]
         (lambda: od.theory.switching_bound("log", n_arms=2, steps=9, prior=0.1, switches=2.5), "whole number"),  # type: ignore[arg-type]

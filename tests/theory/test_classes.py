@@ -15,7 +15,7 @@ from oddsmith.theory.coefficients import tight_coefficient
 @pytest.mark.parametrize("kind", ["linear", "logistic"])
 def test_covers_of_linear_classes_are_a_special_case(kind: str) -> None:
     problem: Any = {"kind": kind, "n_arms": 3, "steps": 3000}
-    cover = od.ball_cover(2, 3.0, radius=0.25)
+    cover = od.experts.ball_cover(2, 3.0, radius=0.25)
     named = theory.cover_bound(n=cover.n, radius=0.25, **problem)
     assert named == theory.covered_class_bound(lambda _: log(cover.n), radius=0.25, **problem)
     eta = named.eta or 0.0

@@ -70,9 +70,9 @@ def test_learning_rates_and_what_they_buy() -> None:
 
 def test_losses_are_known_by_name() -> None:
     assert [of.loss_name(loss) for loss in ("square", "log", od.square_loss, od.log_loss)] == ["square", "log"] * 2
-    assert of.loss_name(od.scaled(od.log_loss, 2.0)) == "log"
-    assert of.loss_name(od.scaled(od.square_loss, 2.0)) == "square"
-    assert of.loss_name(lambda g, r: g) == of.loss_name(od.scaled(lambda g, r: g, 2.0)) == "own"
+    assert of.loss_name(od.losses.scaled(od.log_loss, 2.0)) == "log"
+    assert of.loss_name(od.losses.scaled(od.square_loss, 2.0)) == "square"
+    assert of.loss_name(lambda g, r: g) == of.loss_name(od.losses.scaled(lambda g, r: g, 2.0)) == "own"
     with pytest.raises(od.InvalidInput, match=r"^loss must be square, log or a function; got 'cubic'$"):
         of.loss_name("cubic")
 
@@ -90,7 +90,7 @@ def test_what_constants_refuse() -> None:
     with pytest.raises(od.InvalidInput, match=r"^beta must not be given for square loss, which needs no normalisation"):
         of.kappa2("square", beta=1.0)
     with pytest.raises(od.InvalidInput, match=r"^kappa2 is for the plain loss \(a loss divided by s has kappa_2/s\); "):
-        of.kappa2(od.scaled(od.square_loss, 2.0))
+        of.kappa2(od.losses.scaled(od.square_loss, 2.0))
     with pytest.raises(od.InvalidInput, match=r"^kappa2 is known for square and log loss; certify\(loss\) finds it"):
         of.kappa2(lambda g, r: g)
     with pytest.raises(od.InvalidInput, match=r"^low must be below high; got low=0.5, high=0.25$"):

@@ -141,7 +141,7 @@ def test_clipping_does_not_hide_an_infinite_prediction() -> None:
         def predict(self, rows: Any) -> Any:
             return np.full((len(rows), 2), np.inf)
 
-    clipped = od.Clipped(od.FunctionExperts({"one": lambda c: [np.inf, 0.0], "fine": fine}, ARMS))
+    clipped = od.experts.Clipped(od.FunctionExperts({"one": lambda c: [np.inf, 0.0], "fine": fine}, ARMS))
     bank = od.Guarded(od.stack(od.ModelExperts({"wild": Wild()}, ARMS), clipped))
     assert np.isnan(bank.predict(bank.init(), np.zeros(2))).all(axis=1).tolist() == [True, True, False]
     assert bank.failures() == {"wild": {"values": 1}, "one": {"values": 1}}
@@ -155,7 +155,7 @@ def test_what_a_loss_can_score_is_no_failure() -> None:
         policy.odds(policy.init(), np.ones(1))
         bank: Any = policy.experts
         assert bank.failures() == failures
-    assert domain(od.scaled(od.log_loss, 2.0)) == (0.0, 1.0)
+    assert domain(od.losses.scaled(od.log_loss, 2.0)) == (0.0, 1.0)
 
 
 def test_in_a_batch_the_expert_sleeps_on_every_row() -> None:
@@ -178,11 +178,11 @@ def test_a_wrapped_policy_keeps_its_bounds_and_its_name() -> None:
     assert od.fingerprint(safe) == od.fingerprint(policy)
     assert guarded(safe) is not policy
     assert guarded(safe).policy.experts is safe.policy.experts
-    counting = od.UCB1(2)
+    counting = od.policies.UCB1(2)
     assert guarded(counting) is counting
     oracles: Any = {"mixture": (0.0, 1.0), "vovk": (-1e6, 1e6)}
     for oracle, scored in oracles.items():
-        bank: Any = guarded(od.SquareCB(od.GivenExperts(["a"]), 20.0, oracle=oracle)).experts
+        bank: Any = guarded(od.policies.SquareCB(od.GivenExperts(["a"]), 20.0, oracle=oracle)).experts
         assert bank.within == scored
 
 
@@ -196,7 +196,7 @@ def test_everybody_failing_is_uniform_and_still_a_decision() -> None:
     assert agent.state.learnt == 3
     nameless = od.Guarded(Switched(broken), arms=ARMS)  # a bank that does not know the arms
     assert nameless.predict((), {}).shape == (1, 2)
-    with pytest.raises(od.ExpertFailed, match="none names its arms"):
+    with pytest.raises(od.errors.ExpertFailed, match="none names its arms"):
         od.Guarded(Switched(broken)).predict((), {})
 
 

@@ -174,9 +174,9 @@ def test_our_own_arithmetic_needs_no_thread() -> None:
         (linear, True),
         (od.TableExperts(np.ones((1, 2, 2))), True),
         (od.GivenExperts(["a"]), True),
-        (od.Encoded(od.Clipped(linear), schema), True),
-        (od.Clipped(od.FunctionExperts({"f": fine}, ARMS)), False),
-        (od.Encoded(od.FunctionExperts({"f": fine}, ARMS), schema), False),
+        (od.experts.Encoded(od.experts.Clipped(linear), schema), True),
+        (od.experts.Clipped(od.FunctionExperts({"f": fine}, ARMS)), False),
+        (od.experts.Encoded(od.FunctionExperts({"f": fine}, ARMS), schema), False),
         (Where(), False),
     ):
         assert is_library_code(bank) is own
@@ -190,7 +190,9 @@ def test_what_guards_inside_count_is_counted() -> None:
         raise ValueError("no")
 
     inner = od.Guarded(od.FunctionExperts({"broken": broken}, ARMS))
-    outer = od.Guarded(od.stack(od.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), timeout_ms=50)
+    outer = od.Guarded(
+        od.stack(od.experts.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), timeout_ms=50
+    )
     outer.predict(outer.init(), {})
     assert outer.failures() == {"broken": {"raised": 1}, "late": {"late": 1}}
     assert outer.reasons()["broken"].startswith("ValueError at test_late.py:")

@@ -32,13 +32,13 @@ isolate = {isolate}
 CALM = {"do": None, "x": 0.4}
 
 
-def isolated(factory: str = "bank", timeout_ms: float = 20_000, **args: Any) -> od.Isolated:
+def isolated(factory: str = "bank", timeout_ms: float = 20_000, **args: Any) -> od.experts.Isolated:
     table = {"kind": "python", "factory": f"poisons:{factory}", "args": args}
-    return od.Isolated("rules", table, ARMS, folder=FOLDER, timeout_ms=timeout_ms)
+    return od.experts.Isolated("rules", table, ARMS, folder=FOLDER, timeout_ms=timeout_ms)
 
 
 @pytest.fixture(scope="module")
-def rules() -> Iterator[od.Isolated]:
+def rules() -> Iterator[od.experts.Isolated]:
     bank = isolated()
     yield bank
     bank.close()
@@ -52,7 +52,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def pid_of(bank: od.Isolated) -> int:
+def pid_of(bank: od.experts.Isolated) -> int:
     process = bank._child._process
     assert process is not None
     return process._popen.pid
@@ -70,7 +70,7 @@ def fine(context: Any) -> list[float]:
     return [0.2, 0.8]
 
 
-def make(bank: od.Isolated, timeout_ms: float | None = None) -> Any:
+def make(bank: od.experts.Isolated, timeout_ms: float | None = None) -> Any:
     """A policy over the isolated bank and a sound expert, under a guard."""
     sound = od.FunctionExperts({"fine": fine}, ARMS)
     return guarded(od.GeneralizedThompsonSampling(od.stack(bank, sound), gamma=0.1), timeout_ms)
@@ -86,7 +86,7 @@ def awake(policy: Any) -> bool:
     return not np.isnan(policy.odds(policy.init(), CALM).advice).any()
 
 
-def test_they_say_what_they_say_at_home(rules: od.Isolated, tmp_path: Path, monkeypatch: Any) -> None:
+def test_they_say_what_they_say_at_home(rules: od.experts.Isolated, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.syspath_prepend(FOLDER)
     home: Any = read(tmp_path, isolate="false").experts.experts
     assert (rules.names, rules.arms, rules.learns) == (home.names, home.arms, home.learns)
@@ -105,7 +105,7 @@ def test_they_say_what_they_say_at_home(rules: od.Isolated, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("what", "how"), [("segfault", "signal 11"), ("_exit", "exit status 3"), ("outside", "signal 9")]
 )
-def test_a_process_that_ends_is_started_again(rules: od.Isolated, what: str, how: str) -> None:
+def test_a_process_that_ends_is_started_again(rules: od.experts.Isolated, what: str, how: str) -> None:
     policy = make(rules)
     wait_for(lambda: awake(policy))
     before, pid = policy.experts.failures(), pid_of(rules)
@@ -130,7 +130,7 @@ def test_a_process_that_ends_is_started_again(rules: od.Isolated, what: str, how
 @pytest.mark.parametrize(
     ("what", "kind"), [("raise", "raised"), ("exit", "raised"), ("inf", "values"), ("huge", "shape"), ("print", "")]
 )
-def test_a_failure_inside_is_that_experts_alone(rules: od.Isolated, what: str, kind: str) -> None:
+def test_a_failure_inside_is_that_experts_alone(rules: od.experts.Isolated, what: str, kind: str) -> None:
     policy = make(rules)
     wait_for(lambda: awake(policy))
     before, pid = policy.experts.failures(), pid_of(rules)
@@ -144,9 +144,9 @@ def test_a_failure_inside_is_that_experts_alone(rules: od.Isolated, what: str, k
     assert pid_of(rules) == pid
 
 
-def test_without_a_guard_the_call_fails_by_name(rules: od.Isolated) -> None:
+def test_without_a_guard_the_call_fails_by_name(rules: od.experts.Isolated) -> None:
     for what, kind in (("_exit", "died"), (None, "starting")):
-        with pytest.raises(od.ExpertFailed) as caught:
+        with pytest.raises(od.errors.ExpertFailed) as caught:
             rules.predict((), {"do": what, "x": 0.4})
         assert caught.value.kind == kind
     with pytest.raises(od.InvalidInput, match="context must hold what JSON can"):
@@ -166,7 +166,7 @@ def test_a_late_call_costs_the_process_its_life(guards: float | None) -> None:
     bank.close()
 
 
-def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.Isolated, interruptible: None) -> None:
+def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.experts.Isolated, interruptible: None) -> None:
     """Ctrl-C in the middle of a call: the next caller must not get that call's answer."""
     wait_for(lambda: awake(make(rules)))
     alarm = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
@@ -174,11 +174,11 @@ def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.Isolated, i
     with pytest.raises(KeyboardInterrupt):
         rules.predict((), {"do": "nap", "x": 0.1})
     alarm.join()
-    with pytest.raises(od.ExpertFailed, match="started again"):
+    with pytest.raises(od.errors.ExpertFailed, match="started again"):
         rules.predict((), CALM)
 
 
-def test_many_threads_get_their_own_answers(rules: od.Isolated) -> None:
+def test_many_threads_get_their_own_answers(rules: od.experts.Isolated) -> None:
     wait_for(lambda: awake(make(rules)))
     wrong: list[float] = []
 
@@ -207,7 +207,7 @@ def test_other_models_are_not_let_in(tmp_path: Path) -> None:
     def failed(what: str) -> bool:
         try:
             bank.predict((), CALM)
-        except od.ExpertFailed as error:
+        except od.errors.ExpertFailed as error:
             reasons[str(error)] = None
         return what in str(list(reasons))
 
@@ -223,7 +223,7 @@ def test_closed_is_closed() -> None:
     pid = pid_of(bank)
     bank.close()
     assert not Path(f"/proc/{pid}").exists()
-    with pytest.raises(od.ExpertFailed, match="closed"):
+    with pytest.raises(od.errors.ExpertFailed, match="closed"):
         bank.predict((), CALM)
     forgotten = isolated()
     pid = pid_of(forgotten)
@@ -236,7 +236,7 @@ import os, signal, sys, threading
 import oddsmith as od
 folder, what, end, mark, timeout_ms = sys.argv[1:]
 table = {"kind": "python", "factory": "poisons:bank"}
-bank = od.Isolated("rules", table, ("a", "b"), folder=folder, timeout_ms=float(timeout_ms))
+bank = od.experts.Isolated("rules", table, ("a", "b"), folder=folder, timeout_ms=float(timeout_ms))
 threading.Thread(target=bank.predict, args=((), {"do": what, "x": 0.4, "mark": mark}), daemon=True).start()
 print(bank._child._process._popen.pid, flush=True)
 sys.stdin.readline()
@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_is_refused(name: str) -> None:
     table, message = REFUSED[name]
     with pytest.raises(od.InvalidInput, match=message):
-        od.Isolated("rules", table, ARMS, folder=FOLDER)
+        od.experts.Isolated("rules", table, ARMS, folder=FOLDER)
 
 
 def test_in_a_policy_file(tmp_path: Path, monkeypatch: Any) -> None:
@@ -280,7 +280,7 @@ def test_in_a_policy_file(tmp_path: Path, monkeypatch: Any) -> None:
     policy, home = read(tmp_path, isolate="true"), read(tmp_path, isolate="false")
     assert od.fingerprint(policy) == od.fingerprint(home)
     bank = policy.experts.experts
-    assert isinstance(bank, od.Isolated)
+    assert isinstance(bank, od.experts.Isolated)
     assert bank.timeout_ms == 20_000
     np.testing.assert_array_equal(
         policy.odds(policy.init(), CALM).propensities, home.odds(home.init(), CALM).propensities

@@ -15,7 +15,7 @@ from oddsmith.experts.learners.name_table import slots_of
 
 
 def policy(most_arms: int) -> od.GeneralizedThompsonSampling:
-    bank = od.SharedExperts((od.PooledRidge(),), most_arms=most_arms)
+    bank = od.experts.SharedExperts((od.experts.PooledRidge(),), most_arms=most_arms)
     return od.GeneralizedThompsonSampling(bank, od.square_loss, eta=2.0, gamma=0.02)
 
 
@@ -82,5 +82,5 @@ def test_no_name_is_readable_in_a_saved_agent(tmp_path: Path) -> None:
 
 def test_states_of_learners_are_not_merged() -> None:
     made = policy(10)
-    with pytest.raises(od.OrderMatters, match="fixed experts"):
+    with pytest.raises(od.errors.OrderMatters, match="fixed experts"):
         made.merge(made.init(), made.init())

@@ -22,7 +22,7 @@ def offer_of(device: int, *, crossed: bool, first: int = 0) -> Any:
 
 def means(n: int, seed: int, *, crossed: bool) -> Any:
     """What a regression without curves believes (device, group) after n rewards: 0.7 where both are alike, else 0.3."""
-    bank, rng = od.SharedExperts(), np.random.default_rng(seed)
+    bank, rng = od.experts.SharedExperts(), np.random.default_rng(seed)
     state = bank.init()
     for step in range(n):
         device, drawn = (int(i) for i in rng.integers(3, size=2))

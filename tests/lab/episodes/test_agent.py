@@ -74,7 +74,7 @@ def test_calls_out_of_order_are_refused_and_lose_nothing() -> None:
     with pytest.raises(od.InvalidInput, match="seed must be given"):
         EpisodeAgent(gps())
     with pytest.raises(od.InvalidInput, match="policy must be one for episodes"):
-        EpisodeAgent(od.UCB1(2), seed=1)  # type: ignore[arg-type]
+        EpisodeAgent(od.policies.UCB1(2), seed=1)  # type: ignore[arg-type]
 
 
 def test_an_episode_that_ends_early_scores_what_was_seen() -> None:
@@ -138,7 +138,7 @@ def test_a_move_that_no_model_allows_is_refused_in_a_sentence() -> None:
     policy = GeneralizedPosteriorSampling([chain(), chain(right=0.1)])
     state = policy.update(policy.init(), od.decide(policy, policy.init(), 0, 0.0), 0.0)
     decision = od.decide(policy, state, 2, 0.0)
-    with pytest.raises(od.AllExpertsRefuted, match="a move to state 2 has probability zero under every model"):
+    with pytest.raises(od.errors.AllExpertsRefuted, match="a move to state 2 has probability zero under every model"):
         policy.update(state, decision, 0.0)
 
 

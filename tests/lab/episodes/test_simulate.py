@@ -133,12 +133,12 @@ def test_returns_and_regret_agree() -> None:
 def test_refusals() -> None:
     world = EpisodicWorld(chain())
     with pytest.raises(od.InvalidInput, match="policy must be one for episodes; got UCB1"):
-        simulate_episodes(od.UCB1(2), world, episodes=1)  # type: ignore[arg-type]
+        simulate_episodes(od.policies.UCB1(2), world, episodes=1)  # type: ignore[arg-type]
     with pytest.raises(od.InvalidInput, match=r"steps, states and actions, \(3, 3, 2\); got \(2, 3, 2\)"):
         simulate_episodes(QLearning(3, 2, horizon=2), world, episodes=1)
     with pytest.raises(od.InvalidInput, match=r"keep=.log. to keep them"):
         simulate_episodes(on_chain(0.5), world, episodes=1).log()
-    with pytest.raises(od.TooLarge, match="at most 100,000,000"):
+    with pytest.raises(od.errors.TooLarge, match="at most 100,000,000"):
         simulate_episodes(on_chain(0.5), world, episodes=10**6, runs=10**4)
     with pytest.raises(od.InvalidInput, match="start must be a whole number from 0 to 2; got 3"):
         EpisodicWorld(chain(), start=3)

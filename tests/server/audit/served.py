@@ -46,7 +46,7 @@ class Moody(od.Experts):
 
 
 def newcomer() -> od.Experts:
-    return od.Clipped(od.LinearExperts(WEIGHTS[3:], "logistic", ["late"], ARMS))
+    return od.experts.Clipped(od.LinearExperts(WEIGHTS[3:], "logistic", ["late"], ARMS))
 
 
 def policy(**settings: Any) -> Any:

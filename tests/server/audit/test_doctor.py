@@ -261,7 +261,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_policies_without_a_judge_are_looked_at_as_far_as_possible(tmp_path: Path) -> None:
-    service = Served(tmp_path / "s", od.UCB1(3))
+    service = Served(tmp_path / "s", od.policies.UCB1(3))
     service.decide("d", None)
     findings = found(service)
     assert findings["learning"].level == "notice"

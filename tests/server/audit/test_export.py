@@ -135,7 +135,7 @@ def test_batches_have_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
-    service = Served(tmp_path / "s", policy(loss=od.scaled(od.log_loss, 2.0)), bench=BENCH)
+    service = Served(tmp_path / "s", policy(loss=od.losses.scaled(od.log_loss, 2.0)), bench=BENCH)
     service.decide("d", [0.1, 0.2], deferred=True)
     with service.store as store:
         with pytest.raises(od.InvalidInput, match="must have decisions to export; of 1 none is left"):
@@ -147,7 +147,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
 
 
 def test_policies_without_experts_have_no_advice(tmp_path: Path) -> None:
-    service = Served(tmp_path / "s", od.UCB1(3))
+    service = Served(tmp_path / "s", od.policies.UCB1(3))
     service.decide("d", None)
     with service.store as store:
         export(store, tmp_path / "log.parquet")

@@ -28,7 +28,7 @@ LEVELS = ["facts", "events", "draw", "odds", "states"]
 POLICIES: dict[str, Any] = {
     "plain": policy(),
     "drifting": policy(share=0.02, discount=0.99),
-    "schedule, square": policy(gamma=od.PowerSchedule(0.5), eta=1.0, loss=od.square_loss, optimism=0.1),
+    "schedule, square": policy(gamma=od.policies.PowerSchedule(0.5), eta=1.0, loss=od.square_loss, optimism=0.1),
     "bounds": od.Bounded(policy(), floors=[0.05, 0.0, 0.1], caps=0.8),
 }
 
@@ -115,7 +115,7 @@ def test_erased_contexts_of_fixed_experts_cost_their_own_check_only(tmp_path: Pa
 
 
 def test_policies_without_a_judge_need_their_models(tmp_path: Path) -> None:
-    other = od.SquareCB(od.TableExperts(np.random.default_rng(1).uniform(0.1, 0.9, (4, 2, 3))), 10.0)
+    other = od.policies.SquareCB(od.TableExperts(np.random.default_rng(1).uniform(0.1, 0.9, (4, 2, 3))), 10.0)
     service = Served(tmp_path / "s", other)
     for i in range(20):
         service.decide(f"d{i}", i % 4)
@@ -126,12 +126,12 @@ def test_policies_without_a_judge_need_their_models(tmp_path: Path) -> None:
         verdict = verify(store, policy=other)
         assert verdict.holds
         assert counts(verdict)["odds"] == counts(verdict)["experts"] == (20, 20, {})
-        wrong = od.SquareCB(other.experts, 11.0)
+        wrong = od.policies.SquareCB(other.experts, 11.0)
         assert not verify(store, policy=wrong).holds
 
 
 def test_a_loss_of_ones_own_is_judged_by_the_policy_that_is_given(tmp_path: Path) -> None:
-    mine = policy(loss=od.scaled(od.log_loss, 2.0))
+    mine = policy(loss=od.losses.scaled(od.log_loss, 2.0))
     with lived(Served(tmp_path / "s", mine, bench=BENCH), 40).store as store:
         assert counts(verify(store))["odds"][0] == 0
         assert counts(verify(store, policy=mine, bench=BENCH))["odds"][:2] > (30, 30)

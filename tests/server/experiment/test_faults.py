@@ -263,7 +263,7 @@ def extremes(n: int, loss: Any, eta: float, share: float, seed: int = 0) -> int:
         decision = od.Decision(1, None, None, 0, everyone, advice=advice, log_weights=asleep)
         try:
             state = policy.update(state, decision, reward)
-        except od.AllExpertsRefuted:
+        except od.errors.AllExpertsRefuted:
             refuted += 1
             if share == 0:
                 state = policy.init()  # go on with everybody

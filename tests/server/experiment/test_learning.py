@@ -35,7 +35,7 @@ class Counter(od.Experts):
 
     def update(self, state, decision, reward):
         if reward == 0:
-            raise od.ExpertFailed("it learns from success only")
+            raise od.errors.ExpertFailed("it learns from success only")
         if state[0] >= Counter.broken_at:
             raise MemoryError("it cannot count any further")
         state += 1

@@ -137,7 +137,7 @@ def test_lambdas_cannot_be_served_and_the_file_is_named(tmp_path: Path) -> None:
         "import oddsmith as od\ndef bank(arms):\n    return od.FunctionExperts({'x': lambda c: [1, 0, 0]}, arms)\n"
     )
     path = place(tmp_path, experts='[experts.x]\nkind = "python"\nfactory = "lambda_bank:bank"\n')
-    with pytest.raises(od.NotPortable, match=r"news.toml: .*lambda"):
+    with pytest.raises(od.errors.NotPortable, match=r"news.toml: .*lambda"):
         open_experiments([path])[0]
 
 

@@ -200,7 +200,7 @@ def test_policies_without_weights_learn_from_decisions_that_carry_advice() -> No
     store: Any = Memory()
     one = od.Decision(1, None, None, 1, np.full(3, 1 / 3), advice=np.array([0.5]))
     store.append(DecisionMade("a", one, 0, 0.0), Reward("a", 1.0, 0.0))
-    counting = od.UCB1(3)
+    counting = od.policies.UCB1(3)
     assert bits(restore(store, counting).state) == bits(counting.update(counting.init(), one, 1.0))
 
 

@@ -25,7 +25,7 @@ POLICIES: dict[str, Any] = {
     "plain": {},
     "prior": {"prior": [0.6, 0.3, 0.1], "gamma": 0.07, "eta": 0.3},
     "square, drifting": {"loss": od.square_loss, "eta": 1.0, "share": 0.01, "gamma": 0.1},
-    "schedule": {"gamma": od.PowerSchedule(0.5), "discount": 0.99, "optimism": 0.1},
+    "schedule": {"gamma": od.policies.PowerSchedule(0.5), "discount": 0.99, "optimism": 0.1},
 }
 
 
@@ -73,10 +73,10 @@ def test_learners_are_judged_by_what_they_said() -> None:
 
 
 def test_what_is_no_weighted_vote_has_no_judge() -> None:
-    other = od.SquareCB(bank(), 10.0)
+    other = od.policies.SquareCB(bank(), 10.0)
     assert judge(other) is None
     assert judge_to_json(other) is None
-    assert judge_to_json(od.GeneralizedThompsonSampling(bank(), od.scaled(od.log_loss, 2.0))) is None
+    assert judge_to_json(od.GeneralizedThompsonSampling(bank(), od.losses.scaled(od.log_loss, 2.0))) is None
     with pytest.raises(od.InvalidInput, match="weighted votes only; got SquareCB"):
         retired(other, other.init(), "a")
     with pytest.raises(od.InvalidInput, match="must be what `judge_to_json` wrote"):

@@ -43,7 +43,7 @@ class Words(od.Experts):
 
 
 def policy() -> Any:
-    return od.GeneralizedThompsonSampling(od.stack(od.SharedExperts(), Words("words")), gamma=0.2)
+    return od.GeneralizedThompsonSampling(od.stack(od.experts.SharedExperts(), Words("words")), gamma=0.2)
 
 
 def live(store: SQLiteStore, made: Any, n: int, *, first: int = 0) -> None:

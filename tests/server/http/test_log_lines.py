@@ -97,7 +97,7 @@ def test_warnings_are_told_once_for_each_line_of_code(monkeypatch: Any, caplog: 
         warnings.simplefilter("always")
         for n in range(3):
             warnings.warn(f"no column for {SECRET} {n}", UserWarning, stacklevel=1)
-            warnings.warn("models have no version", od.NoVersion, stacklevel=1)
+            warnings.warn("models have no version", od.errors.NoVersion, stacklevel=1)
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert re.fullmatch(r"UserWarning at http/test_log_lines\.py:\d+; this line's warnings are told once", told[0])

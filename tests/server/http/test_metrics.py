@@ -147,7 +147,7 @@ def test_a_learner_that_is_stuck_is_told_by_seconds(tmp_path: Path, monkeypatch:
 def test_learning_that_fails_is_seen(tmp_path: Path, monkeypatch: Any) -> None:
     with here(place(tmp_path)) as served:
         assert Scrape(served).news("learner_ok") == 1
-        broken = od.StoreFailed("broken")
+        broken = od.errors.StoreFailed("broken")
 
         def raises(*_: Any) -> Any:
             raise broken

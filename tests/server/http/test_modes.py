@@ -161,9 +161,7 @@ def test_in_the_shadow_the_incumbent_acts_and_we_learn(tmp_path: Path) -> None:
 
 def test_in_the_shadow_what_a_policy_computes_is_of_the_incumbents_odds(tmp_path: Path) -> None:
     code = "import numpy as np\nimport oddsmith as od\n\n\ndef policy(arms):\n"
-    code += (
-        "    table = od.TableExperts(np.array([[[0.9, 0.1], [0.1, 0.9]]]))\n    return od.EXP4P(table, steps=1000)\n"
-    )
+    code += "    table = od.TableExperts(np.array([[[0.9, 0.1], [0.1, 0.9]]]))\n    return od.policies.EXP4P(table, steps=1000)\n"
     (tmp_path / "shadowed.py").write_text(code)
     file = tmp_path / "news.toml"
     text = "arms = ['x', 'y']\nseed = 5\n[policy]\nkind = 'python'\nfactory = 'shadowed:policy'\n"

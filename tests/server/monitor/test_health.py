@@ -139,7 +139,7 @@ def test_hedged_promises_its_own_bound(arms: Any, choices: int) -> None:
 @pytest.mark.parametrize(
     ("policy", "arms", "words"),
     [
-        (od.RateMixture(od.GivenExperts(["a", "b"])), ["a", "b"], 'kind = "hedged" has one'),
+        (od.policies.RateMixture(od.GivenExperts(["a", "b"])), ["a", "b"], 'kind = "hedged" has one'),
         (od.Bounded(od.hedged(od.GivenExperts(["a", "b"])), floors=0.1), ["a", "b"], "without bounds on their odds"),
         (od.LinUCB(1, n_arms=2), ["a", "b"], "this is another policy"),
         (od.auto(["a", "b"], size="small"), ["a", "b"], "these learn"),

@@ -160,7 +160,9 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
         append(store, made("a"), Reward("a", 1.0, 0.0))
         with closing(sqlite3.connect(tmp_path / "events")) as file, file:
             file.execute("update events set kind = 'slate closed' where position = 2")
-        with pytest.raises(od.StoreFailed, match="events of kind 'slate closed', which this version does not know"):
+        with pytest.raises(
+            od.errors.StoreFailed, match="events of kind 'slate closed', which this version does not know"
+        ):
             restore(store, policy())
 
 
@@ -169,14 +171,17 @@ def test_a_row_that_cannot_be_written_does_not_break_the_store(tmp_path: Path) -
         store._writing.connection.execute(
             "create trigger no before insert on events when new.id = 'x' begin select raise(abort, ''); end"
         )
-        with pytest.raises(od.StoreFailed):
+        with pytest.raises(od.errors.StoreFailed):
             store.append([made("x")]).result()
         assert append(store, made("y")) == [1]
 
 
 def test_a_link_to_a_store_has_the_lock_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "events")
-    with SQLiteStore(tmp_path / "events", policy()), pytest.raises(od.StoreFailed, match="one process at a time"):
+    with (
+        SQLiteStore(tmp_path / "events", policy()),
+        pytest.raises(od.errors.StoreFailed, match="one process at a time"),
+    ):
         SQLiteStore(tmp_path / "link", policy())
 
 

@@ -45,7 +45,7 @@ def test_a_full_disk_is_said_until_there_is_room_again(tmp_path: Path, caplog: A
         assert store.write_trouble == ""
         fill_up(store)
         for i in range(3):
-            with pytest.raises(od.StoreFailed, match="disk is full"):
+            with pytest.raises(od.errors.StoreFailed, match="disk is full"):
                 store.append([made(f"x{i}-{j}") for j in range(50)]).result()
         assert store.write_trouble == "database or disk is full"
         make_room(store)
@@ -94,7 +94,7 @@ def break_once(store: Any) -> None:
     """The next write fails as it does on a disk that fails."""
     with store._writing.lock:
         store._writing.connection.execute("pragma query_only = on")
-    with pytest.raises(od.StoreFailed, match="could not be written"):
+    with pytest.raises(od.errors.StoreFailed, match="could not be written"):
         append(store, made("b"))
 
 
@@ -119,7 +119,7 @@ def test_a_store_that_lost_what_was_answered_stays_refused(tmp_path: Path, monke
         break_once(store)
         until(lambda: "it ends at position 1, and 2 was answered" in store.write_trouble)
         for _ in range(2):
-            with pytest.raises(od.StoreFailed, match="takes no more events: it has lost events"):
+            with pytest.raises(od.errors.StoreFailed, match="takes no more events: it has lost events"):
                 append(store, made("c"))
             time.sleep(0.05)
         assert store.head() == 1
@@ -136,7 +136,7 @@ def test_a_damaged_file_stays_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         break_once(store)
         until(lambda: "malformed; restore a backup" in store.write_trouble)
         for _ in range(2):
-            with pytest.raises(od.StoreFailed, match="takes no more events: database disk image is malformed"):
+            with pytest.raises(od.errors.StoreFailed, match="takes no more events: database disk image is malformed"):
                 append(store, made("e"))
             time.sleep(0.05)
     os.close(number)
@@ -148,7 +148,7 @@ def test_an_event_that_cannot_be_written_is_no_trouble_of_the_disk(tmp_path: Pat
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         with store._writing.lock:
             store._writing.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 200)
-        with pytest.raises(od.StoreFailed, match="too big"):
+        with pytest.raises(od.errors.StoreFailed, match="too big"):
             append(store, made("x" * 256))
         assert store.write_trouble == ""
 
@@ -160,7 +160,7 @@ def test_a_deleted_file_is_noticed_before_anything_is_answered(tmp_path: Path, c
         path.unlink()
         sentence = "must be the file that was opened; it was deleted or moved away: put it back, or restart"
         for id in ("b", "c"):
-            with pytest.raises(od.StoreFailed, match=sentence):
+            with pytest.raises(od.errors.StoreFailed, match=sentence):
                 append(store, made(id))
         assert sentence in store.write_trouble
     assert caplog.text.count("deleted or moved away") == 1
@@ -181,7 +181,7 @@ def test_a_file_in_its_place_is_not_taken_for_it(tmp_path: Path) -> None:
     with SQLiteStore(path, policy()) as store:
         append(store, made("a"))
         os.replace(other, path)
-        with pytest.raises(od.StoreFailed, match="another file has taken its place"):
+        with pytest.raises(od.errors.StoreFailed, match="another file has taken its place"):
             append(store, made("b"))
     with SQLiteStore(path, policy()) as store:
         assert [line.id for line in store.lines(0, 9)] == ["z"]  # as it was put there, without what we wrote last
@@ -209,7 +209,7 @@ def test_a_file_that_was_put_back_is_well_again(tmp_path: Path) -> None:
     with SQLiteStore(path, policy()) as store:
         append(store, made("a"))
         path.rename(away)
-        with pytest.raises(od.StoreFailed, match="moved away"):
+        with pytest.raises(od.errors.StoreFailed, match="moved away"):
             append(store, made("b"))
         away.rename(path)
         assert store.write_trouble == ""
@@ -245,7 +245,7 @@ def test_a_lock_that_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(writing, "PATIENCE", 0.05)
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store, closing(sqlite3.connect(store.path)) as other:
         other.execute("begin exclusive")
-        with pytest.raises(od.StoreFailed, match="database is locked"):
+        with pytest.raises(od.errors.StoreFailed, match="database is locked"):
             append(store, made("a"))
         assert store.write_trouble == "database is locked"
         other.execute("rollback")

@@ -68,7 +68,7 @@ def after_a_full_disk(store: SQLiteStore) -> None:
     writing = store._writing.connection
     pages = writing.execute("pragma page_count").fetchone()[0]
     writing.execute(f"pragma max_page_count = {pages + 2}")
-    with pytest.raises(od.StoreFailed):
+    with pytest.raises(od.errors.StoreFailed):
         store.append([offered(f"x{i}") for i in range(100)]).result()
     writing.execute("pragma max_page_count = 100000")
 
@@ -79,7 +79,7 @@ def after_a_commit_that_failed(store: SQLiteStore) -> None:
 
     connection = store._writing.connection
     connection.set_authorizer(refuse)
-    with pytest.raises(od.StoreFailed):
+    with pytest.raises(od.errors.StoreFailed):
         append(store, offered("x"))
     with suppress(sqlite3.ProgrammingError):  # it may have taken another one already
         connection.set_authorizer(None)

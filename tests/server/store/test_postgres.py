@@ -176,9 +176,9 @@ def test_closing_writes_what_is_queued(server: Server, experiment: str) -> None:
     store.close()
     store.close()
     assert all(future.done() and future.exception() is None for future in futures)
-    with pytest.raises(od.StoreFailed, match="takes no more events: it is closed"):
+    with pytest.raises(od.errors.StoreFailed, match="takes no more events: it is closed"):
         store.append([made("late")])
-    with pytest.raises(od.StoreFailed, match="cannot be used: it is closed"):
+    with pytest.raises(od.errors.StoreFailed, match="cannot be used: it is closed"):
         store.head()
 
 
@@ -192,7 +192,7 @@ def test_closing_leaves_nobody_waiting(server: Server, experiment: str) -> None:
         while not run("select 1 from pg_stat_activity where wait_event_type = 'Lock'"):
             pass
         store.close()
-        with pytest.raises(od.StoreFailed):
+        with pytest.raises(od.errors.StoreFailed):
             reading.result(timeout=60)
         run("rollback")
 
@@ -211,10 +211,10 @@ def test_names_and_addresses(server: Server) -> None:
             PostgresReader(url, experiment="a")
     with pytest.raises(od.InvalidInput, match="rule must be"):
         PostgresStore(server.url(), judge, experiment="a", rule="last")  # type: ignore[arg-type]
-    with pytest.raises(od.StoreFailed, match="cannot be opened") as refused:
+    with pytest.raises(od.errors.StoreFailed, match="cannot be opened") as refused:
         PostgresStore("postgresql://me:secret@127.0.0.1:1/x", judge, experiment="a")
     assert "secret" not in str(refused.value)
-    with pytest.raises(od.StoreFailed, match='database "nowhere" does not exist'):
+    with pytest.raises(od.errors.StoreFailed, match='database "nowhere" does not exist'):
         PostgresStore(server.url("nowhere"), judge, experiment="a")
 
 
@@ -253,7 +253,7 @@ def test_a_connection_that_was_ended_is_made_again(server: Server, store: Postgr
     append(store, made("a"))
     server.sql(ENDED)
     failures = [store.append([made(f"b{i}")]).exception(timeout=60) for i in range(3)]
-    assert all(isinstance(failure, od.StoreFailed | None) for failure in failures)
+    assert all(isinstance(failure, od.errors.StoreFailed | None) for failure in failures)
     assert failures[-1] is None  # at most the first one or two were not answered
     assert {line.id for line in store.lines(0, store.head())} >= {"a", "b2"}
 

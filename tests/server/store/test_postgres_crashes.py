@@ -42,7 +42,7 @@ class Writers:
                     append(self._store, event)
                     self.answered.add(f"{type(event).__name__} {getattr(event, 'id', '')}")
                     break
-                except od.StoreFailed:
+                except od.errors.StoreFailed:
                     time.sleep(0.01)
                 except BaseException as error:
                     self.wrong.append(error)
@@ -92,8 +92,8 @@ def survived(server: Server, experiment: str, ends: list[Callable[[], None]], an
         for end in ends:
             writing.wait(answers)
             end()
-            assert isinstance(store.append([made("nobody")]).exception(timeout=30), od.StoreFailed)
-            with pytest.raises(od.StoreFailed):
+            assert isinstance(store.append([made("nobody")]).exception(timeout=30), od.errors.StoreFailed)
+            with pytest.raises(od.errors.StoreFailed):
                 store.head()
             server.start()
             writing.wait(answers)  # by itself
@@ -137,12 +137,12 @@ def test_a_server_that_hangs_lets_nobody_wait_for_ever(server: Server, experimen
         server.freeze()
         try:
             futures: list[Future[Any]] = [store.append([made(f"b{i}")]) for i in range(3)]
-            with pytest.raises(od.StoreFailed, match="could not be read: no answer"):
+            with pytest.raises(od.errors.StoreFailed, match="could not be read: no answer"):
                 store.head()
             failures = [future.exception(timeout=30) for future in futures]
         finally:
             server.freeze(thaw=True)
-        assert all(isinstance(failure, od.StoreFailed) for failure in failures)
+        assert all(isinstance(failure, od.errors.StoreFailed) for failure in failures)
         time.sleep(0.2)
         assert store.append([made("c")]).exception(timeout=30) is None
         assert {line.id for line in store.lines(0, store.head())} >= {"a", "c"}
@@ -155,7 +155,7 @@ def test_a_store_that_cannot_be_written_says_so_until_it_can(server: Server, exp
         server.kill()
         try:
             for _ in range(2):
-                with pytest.raises(od.StoreFailed, match="could not be written"):
+                with pytest.raises(od.errors.StoreFailed, match="could not be written"):
                     append(store, made("b"))
             assert store.write_trouble
         finally:

@@ -63,7 +63,7 @@ def test_files_thread_and_lock_are_given_back_and_taken_again(tmp_path: Path) ->
     assert held(tmp_path)
     store.close()
     assert held(tmp_path) == []
-    with pytest.raises(od.StoreFailed, match="takes no more events: it is closed"):
+    with pytest.raises(od.errors.StoreFailed, match="takes no more events: it is closed"):
         append(store, made("c"))
 
 
@@ -159,9 +159,9 @@ def fate(folder: Path, what: Any, kind: type[RestingStore]) -> None:
     left = path.stat().st_size if path.exists() else None
     sentence = f"events must be the store that was opened; .*{FATES[what]}.*: put it back, or restart"
     for _ in range(2):
-        with pytest.raises(od.StoreFailed, match=sentence):
+        with pytest.raises(od.errors.StoreFailed, match=sentence):
             append(store, made("c"))
-        with pytest.raises(od.StoreFailed, match=sentence):
+        with pytest.raises(od.errors.StoreFailed, match=sentence):
             store.head()
     assert (path.stat().st_size if path.exists() else None) == left
     shutil.copy(away, path)
@@ -192,7 +192,7 @@ def test_a_store_that_another_process_has_taken_is_refused_until_it_is_free(tmp_
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(od.StoreFailed, match=f"one process at a time; it is in use by process {other.pid}"):
+    with pytest.raises(od.errors.StoreFailed, match=f"one process at a time; it is in use by process {other.pid}"):
         append(store, made("b"))
     other.communicate("", timeout=30)
     assert append(store, made("b")) == [2]
@@ -265,7 +265,7 @@ def test_who_comes_while_it_is_closed_is_answered(tmp_path: Path) -> None:
     assert store.rest()
     assert early([made("a")]).result(30)[0].position == 1  # the store was asked before it went to rest
     store.close()
-    with pytest.raises(od.StoreFailed, match="it is closed"):
+    with pytest.raises(od.errors.StoreFailed, match="it is closed"):
         early([made("b")])
 
 
@@ -274,7 +274,7 @@ def test_a_store_that_cannot_write_stays_open(tmp_path: Path) -> None:
     append(store, made("a"))
     with store.awake() as inner:
         assert not store.rest()  # it is in use
-        fail, inner.append = inner.append, lambda _: (_ for _ in ()).throw(od.StoreFailed("no"))  # type: ignore[method-assign,assignment]
+        fail, inner.append = inner.append, lambda _: (_ for _ in ()).throw(od.errors.StoreFailed("no"))  # type: ignore[method-assign,assignment]
     assert not store.rest()
     assert held(tmp_path)
     inner.append = fail  # type: ignore[method-assign]

@@ -43,7 +43,7 @@ def test_a_second_process_is_refused_in_one_sentence(tmp_path: Path) -> None:
         last = done.stderr.strip().splitlines()[-1]
         assert done.returncode != 0
         assert "must be used by one process at a time; it is in use by process" in last
-        with pytest.raises(od.StoreFailed, match="one process at a time"):  # nor twice in one process
+        with pytest.raises(od.errors.StoreFailed, match="one process at a time"):  # nor twice in one process
             SQLiteStore(path, policy())
         append(store, made("b"))
     done = elsewhere(path)
@@ -95,7 +95,7 @@ def test_a_full_disk_answers_nobody_and_passes(tmp_path: Path) -> None:
         pages = store._writing.connection.execute("pragma page_count").fetchone()[0]
         store._writing.connection.execute(f"pragma max_page_count = {pages + 2}")
         many = store.append([made(f"x{i}") for i in range(50)])
-        with pytest.raises(od.StoreFailed, match="could not be written: database or disk is full"):
+        with pytest.raises(od.errors.StoreFailed, match="could not be written: database or disk is full"):
             many.result()
         assert store.head() == 1
         store._writing.connection.execute("pragma max_page_count = 100000")
@@ -110,7 +110,7 @@ def test_a_disk_on_which_nothing_can_be_undone_still_answers(tmp_path: Path) -> 
     store = SQLiteStore(tmp_path / "events.sqlite", policy())
     append(store, made("a"))
     store._writing.connection.set_authorizer(refuse)
-    with pytest.raises(od.StoreFailed, match="could not be written"):
+    with pytest.raises(od.errors.StoreFailed, match="could not be written"):
         store.append([made("b")]).result(30)
     store.close()
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
@@ -123,7 +123,7 @@ def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     store.close()
     store.close()
     assert all(future.done() and future.exception() is None for future in futures)
-    with pytest.raises(od.StoreFailed, match="it is closed"):
+    with pytest.raises(od.errors.StoreFailed, match="it is closed"):
         store.append([made("late")])
 
 
@@ -142,7 +142,7 @@ def test_closing_waits_for_whoever_reads_or_keeps(tmp_path: Path) -> None:
     closing.join(30)
     assert not closing.is_alive()
     for late in (store.head, lambda: store.erase(0.0), lambda: store.append([made("b")])):
-        with pytest.raises(od.StoreFailed, match="closed"):
+        with pytest.raises(od.errors.StoreFailed, match="closed"):
             late()
 
 
@@ -154,7 +154,7 @@ def test_a_disk_that_fails_while_erasing_is_told_in_a_sentence(tmp_path: Path) -
         writing.transaction = lambda: nullcontext(writing.connection)
         with writing.lock:
             writing.connection.execute("begin immediate")  # then the log cannot be emptied
-        with pytest.raises(od.StoreFailed, match="erase again"):
+        with pytest.raises(od.errors.StoreFailed, match="erase again"):
             store.erase(1e9)
         writing.connection.execute("rollback")
         writing.transaction = transaction
@@ -170,7 +170,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 3'; it is none"):
         SQLiteStore(tmp_path / "other", policy())
-    with pytest.raises(od.StoreFailed, match="cannot be opened"):
+    with pytest.raises(od.errors.StoreFailed, match="cannot be opened"):
         SQLiteStore(tmp_path / "nowhere" / "events", policy())
     with pytest.raises(od.InvalidInput, match="rule must be"):
         SQLiteStore(tmp_path / "events", policy(), rule="last")  # type: ignore[arg-type]
