@@ -72,7 +72,9 @@ def test_all_is_sorted_and_exact() -> None:
 def test_the_front_door_is_small_lazy_and_known_to_type_checkers() -> None:
     """Names are written down three times: for programs, for type checkers, and for `import *`."""
     (block,) = [node for node in ast.parse((SOURCE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
-    imported = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    imported = {
+        alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
     assert set(oddsmith._HOMES) == set(oddsmith.__all__)
     assert set(imported) == set(oddsmith.__all__) | set(oddsmith._MODULES)
     assert {name: imported[name] for name in oddsmith.__all__} == oddsmith._HOMES

@@ -96,7 +96,7 @@ def test_optimism_that_fades_to_nothing_is_plain() -> None:
 
 
 def test_the_chain_of_one_instance_is_world_v() -> None:
-    """The matrix powers of `lab/claims/chain.py`, for f_1 = (0.5, 0.9) and f_2 = (0.5, 0.1)."""
+    """The matrix powers of `claims/chain.py`, for f_1 = (0.5, 0.9) and f_2 = (0.5, 0.1)."""
     from oddsmith.claims import chain
 
     for loss, eta in itertools.product(("log", "square"), (0.25, 0.5, 1.0, 2.0, 4.0)):

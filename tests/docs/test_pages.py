@@ -67,7 +67,10 @@ def test_every_decision_page_is_listed_and_complete() -> None:
     for page in pages:
         assert page.name in index
         text = page.read_text()
-        for heading in ("**Context.**", "**Decision.**", "**Cost.**", "**What would change our mind.**"):
+        rest = ("**Rejected.**", "**Consequences.**")
+        if "**Cost.**" in text:
+            rest = ("**Cost.**", "**What would change our mind.**")
+        for heading in ("**Context.**", "**Decision.**", *rest):
             assert heading in text, f"{page.name} has no {heading}"
 
 

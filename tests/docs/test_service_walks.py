@@ -136,7 +136,7 @@ def test_the_reference_names_every_route_status_and_setting() -> None:
     (limit,) = {route.body_bytes for route in ROUTES if not route.path.endswith("/batch")}
     (batch,) = {route.body_bytes for route in ROUTES if route.path.endswith("/batch")}
     assert f"at most {limit >> 10} KiB, those of batches {batch >> 20} MiB" in " ".join(page.split())
-    source = (REPOSITORY / "src" / "oddsmith" / "service" / "settings.py").read_text()
+    source = (REPOSITORY / "src" / "oddsmith" / "server" / "experiment" / "settings.py").read_text()
     settings = re.findall(r"""(?:keys\.\w+\(|\(keys, )"(\w+)\"""", source)
     assert len(settings) == 12
     assert all(f"| `{key}` |" in page for key in settings)

@@ -68,7 +68,7 @@ def test_the_look_is_that_of_reports() -> None:
     assert f"--md-text-font-family: {TYPE};" in css
     assert f"--md-code-font-family: {MONO};" in css
     assert (DOCS / "figures" / "icon.svg").read_bytes() == (
-        REPOSITORY / "src" / "oddsmith" / "service" / "page" / "icon.svg"
+        REPOSITORY / "src" / "oddsmith" / "server" / "dashboard" / "icon.svg"
     ).read_bytes()
 
 
